@@ -21,8 +21,8 @@ pub trait Buffer: Clone {
     fn slice(&self, range: Range<usize>) -> Self;
     /// Copies bytes from `offset` on to `out`. Returns their number.
     fn read(&self, offset: usize, out: &mut [u8]) -> usize;
-    /// Returns the checksum's sum of all bytes.
-    fn sum(&self) -> Sum;
+    /// Returns the checksum's sum of the bytes in `range`, cut to the buffer's end.
+    fn sum_of(&self, range: Range<usize>) -> Sum;
     /// Returns the buffer as a part of a frame; `None` if it is none.
     fn as_segment(&self) -> Option<PacketSegment> {
         None
@@ -69,8 +69,10 @@ impl Buffer for SharedBytes {
         }
         count
     }
-    fn sum(&self) -> Sum {
-        Sum::of(self.as_slice())
+    fn sum_of(&self, range: Range<usize>) -> Sum {
+        let bytes = self.as_slice();
+        let end = range.end.min(bytes.len());
+        Sum::of(bytes.get(range.start.min(end)..end).unwrap_or_default())
     }
 }
 
@@ -161,9 +163,19 @@ impl<B: Buffer> BufferChain<B> {
     }
     /// Returns the checksum's sum of all bytes.
     pub fn sum(&self) -> Sum {
-        let mut sum = Sum::new();
+        self.sum_of(0..self.length)
+    }
+    /// Returns the checksum's sum of the bytes in `range`, cut to the chain's end.
+    pub fn sum_of(&self, range: Range<usize>) -> Sum {
+        let (mut sum, mut at) = (Sum::new(), 0usize);
         for piece in &self.pieces {
-            sum.append(piece.sum());
+            let length = piece.length();
+            let from = range.start.saturating_sub(at).min(length);
+            let to = range.end.saturating_sub(at).min(length);
+            if from < to {
+                sum.append(piece.sum_of(from..to));
+            }
+            at = at.saturating_add(length);
         }
         sum
     }

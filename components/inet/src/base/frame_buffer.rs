@@ -5,8 +5,9 @@ use interfaces::nic::PacketSegment;
 use packet::Sum;
 use rt::{PAGE_BYTES, memory::Frame};
 
-/// Bytes that are copied out of a frame at a time to be summed: a multiple of two, so that sums combine without a swap.
-const SUMMED: usize = 512;
+/// Bytes that are copied out of a frame at a time to be summed: the payload of a usual packet, and a multiple of two, so that sums
+/// combine without a swap.
+const SUMMED: usize = 1536;
 
 impl Buffer for PacketSegment {
     /// Copies `bytes` to a new frame. `None` also if they are more than a frame holds.
@@ -37,17 +38,19 @@ impl Buffer for PacketSegment {
         let out = out.get_mut(..count).unwrap_or_default();
         self.frame.read(self.offset as usize + offset, out)
     }
-    fn sum(&self) -> Sum {
+    fn sum_of(&self, range: Range<usize>) -> Sum {
         let mut sum = Sum::new();
-        let (mut bytes, mut at) = ([0; SUMMED], 0);
-        loop {
-            let count = self.read(at, &mut bytes);
+        let (mut bytes, mut at) = ([0; SUMMED], range.start);
+        while at < range.end {
+            let room = bytes.len().min(range.end - at);
+            let count = self.read(at, bytes.get_mut(..room).unwrap_or_default());
             if count == 0 {
-                return sum;
+                break;
             }
             sum.add(bytes.get(..count).unwrap_or_default());
             at += count;
         }
+        sum
     }
     fn as_segment(&self) -> Option<PacketSegment> {
         Some(self.clone())
@@ -72,7 +75,12 @@ mod tests {
             let mut chain = BufferChain::default();
             chain.push(part.clone());
             assert_eq!(chain.to_vec(), expected);
-            assert_eq!(part.sum().folded(), Sum::of(expected).folded());
+            assert_eq!(chain.sum().folded(), Sum::of(expected).folded());
+            assert_eq!(whole.sum_of(start..end).folded(), Sum::of(expected).folded());
+            assert_eq!(
+                part.sum_of(1..7).folded(),
+                Sum::of(&expected[1.min(expected.len())..7.min(expected.len())]).folded()
+            );
         }
         assert!(PacketSegment::copy_of(&[0; PAGE_BYTES + 1]).is_none());
     }

@@ -275,7 +275,7 @@ impl<'p, B: Buffer> Arrival<'p, B> {
         let mut sum = Sum::of(head);
         if head.len() < self.length() {
             let start = self.range.start.saturating_add(head.len());
-            sum.append(self.body.slice(self.of_body(start..self.range.end)).sum());
+            sum.append(self.body.sum_of(self.of_body(start..self.range.end)));
         }
         sum
     }

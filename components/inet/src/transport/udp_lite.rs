@@ -42,7 +42,7 @@ impl<B: Buffer> Stack<B> {
         let (front, rest) = of_headers.split_at(covered.min(of_headers.len()));
         sum.add(front);
         if rest.is_empty() {
-            sum.append(packet.payload.slice(0..covered.saturating_sub(front.len())).sum());
+            sum.append(packet.payload.sum_of(0..covered.saturating_sub(front.len())));
         }
         packet.patch(CHECKSUM_OFFSET, sum.checksum_of_udp());
         self.send_dispatched(run, &dispatch, packet)?;
