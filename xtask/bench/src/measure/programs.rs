@@ -75,7 +75,9 @@ pub fn add(folder: &Path) -> Result<()> {
     let tree = match tree() {
         Ok(tree) => tree,
         Err(why) => {
-            eprintln!("the rows of nginx, redis and iperf3 are left out: {why:#}");
+            let why = format!("{why:#}");
+            let first = why.lines().next().unwrap_or_default();
+            eprintln!("the rows of nginx, redis and iperf3 are left out: {first}");
             return Ok(());
         }
     };
