@@ -194,6 +194,21 @@ impl Frame {
         }
         0
     }
+    /// Returns the sum, modulo 2^64 - 1, of the words of 64 bits, in the machine's order, in which the `length` bytes at `offset`
+    /// stand; other bytes of these count as zero. `None` for bytes beyond the frame's end, and for a lent frame that is in no attached pool.
+    pub fn sum_words(&self, offset: usize, length: usize) -> Option<u128> {
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= PAGE_BYTES);
+        let words = self.words().filter(|_| is_inside)?;
+        Some(crate::words::sum(words, offset, length))
+    }
+    /// Returns the words of the frame, if its contents are here.
+    #[inline]
+    fn words(&self) -> Option<&[AtomicU64]> {
+        #[cfg(all(target_os = "none", skerry_process))]
+        return world::memory::frame_words(self.0.0).map(|words| words.as_slice());
+        #[cfg(not(all(target_os = "none", skerry_process)))]
+        Some(world::memory::frame_words(self.0.0))
+    }
     /// Fills `out`, if the contents are here. Returns whether they are.
     #[inline]
     fn copy_out(&self, offset: usize, out: &mut [u8]) -> bool {

@@ -4,6 +4,9 @@
 //! copies are never undefined behaviour, only unordered, as on real memory.
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
+/// Words that are summed in one turn of a loop.
+const STEP: usize = 8;
+
 #[inline]
 fn mask(first: usize, count: usize) -> u64 {
     let ones = if count == 8 { u64::MAX } else { (1 << (count * 8)) - 1 };
@@ -58,6 +61,57 @@ pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
     if !last.is_empty() {
         read_part(&words[end], 0, last);
     }
+}
+
+/// Returns a sum of the words in which the `length` bytes at `offset` stand; other bytes of these count as zero. Carries
+/// beyond 64 bits may have been added at the low end: the result is right modulo 2^64 - 1. The range must be inside `words`.
+pub(crate) fn sum(words: &[AtomicU64], offset: usize, length: usize) -> u128 {
+    let end = offset + length;
+    let (start_mask, end_mask) =
+        (u64::MAX << (offset % 8 * 8), u64::MAX >> (end.wrapping_neg() % 8 * 8));
+    let masked = |word: &AtomicU64, mask: u64| u128::from(word.load(Relaxed) & mask);
+    match &words[offset / 8..end.div_ceil(8)] {
+        [] => 0,
+        [only] => masked(only, start_mask & end_mask),
+        [first, middle @ .., last] => {
+            let (steps, rest) = middle.as_chunks::<STEP>();
+            let rest = rest.iter().map(|word| masked(word, u64::MAX)).sum::<u128>();
+            masked(first, start_mask) + masked(last, end_mask) + rest + u128::from(sum_steps(steps))
+        }
+    }
+}
+
+/// Returns the sum of words, whose carries are added again. An instruction a word: the compiler would take three.
+fn sum_steps(steps: &[[AtomicU64; STEP]]) -> u64 {
+    let mut sum = 0u64;
+    if !steps.is_empty() {
+        // SAFETY: reads the words of `steps`, to which others may write meanwhile: the language does not see the loads. `lea` and
+        // `dec` keep the carry.
+        unsafe {
+            core::arch::asm!(
+                "clc",
+                "2:",
+                "adc {sum}, [{at}]",
+                "adc {sum}, [{at} + 8]",
+                "adc {sum}, [{at} + 16]",
+                "adc {sum}, [{at} + 24]",
+                "adc {sum}, [{at} + 32]",
+                "adc {sum}, [{at} + 40]",
+                "adc {sum}, [{at} + 48]",
+                "adc {sum}, [{at} + 56]",
+                "lea {at}, [{at} + 64]",
+                "dec {left}",
+                "jnz 2b",
+                "adc {sum}, 0",
+                "adc {sum}, 0",
+                sum = inout(reg) sum,
+                at = inout(reg) steps.as_ptr() => _,
+                left = inout(reg) steps.len() => _,
+                options(readonly, nostack),
+            );
+        }
+    }
+    sum
 }
 
 /// Copies `data` into `words`. The range must be inside `words`.
@@ -153,7 +207,7 @@ mod tests {
 
     #[test]
     fn copies_at_any_offset_are_those_of_bytes() {
-        const BYTES: usize = 40;
+        const BYTES: usize = 104;
         let byte = |at: usize| at as u8 + 1;
         for (offset, length) in (0..=BYTES).flat_map(|at| (0..=BYTES - at).map(move |n| (at, n))) {
             let words = [const { AtomicU64::new(0) }; BYTES / 8];
@@ -167,6 +221,26 @@ mod tests {
             let mut back = vec![0; length];
             read(&words, offset, &mut back);
             assert_eq!(back, data, "{length} bytes at {offset}");
+            words[0].fetch_or(if offset > 0 { 1 } else { 0 }, Relaxed);
+            let total = data.iter().zip(offset..);
+            let total = total.map(|(byte, at)| u128::from(*byte) << (at % 8 * 8)).sum::<u128>();
+            let modulus = u128::from(u64::MAX);
+            assert_eq!(
+                sum(&words, offset, length) % modulus,
+                total % modulus,
+                "{length} bytes at {offset}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sum_takes_its_carries() {
+        for count in [8, 9, 64, 500] {
+            let words: Vec<AtomicU64> =
+                (0..count).map(|at| AtomicU64::new(u64::MAX - at % 3)).collect();
+            let total = sum(&words, 0, words.len() * 8);
+            let wanted = words.iter().map(|word| u128::from(word.load(Relaxed))).sum::<u128>();
+            assert_eq!(total % u128::from(u64::MAX), wanted % u128::from(u64::MAX));
         }
     }
 }

@@ -76,8 +76,7 @@ impl Domain {
                 let charge = Charge::new(&self.quota, pages)?;
                 let mut buffer = DmaBuffer::charged(pages * PAGE, charge)?;
                 if let Some(window) = self.window.as_ref().filter(|_| is_dma) {
-                    let loan = buffer.lend(window)?;
-                    buffer.keep(loan);
+                    buffer.keep(buffer.lend(window)?);
                 }
                 let device_address = buffer.device_address();
                 let handle = self.grant(Capability::Region(Arc::new(buffer).into()))?;

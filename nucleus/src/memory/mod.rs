@@ -26,7 +26,7 @@ use crate::{
     spin::PreemptLock,
 };
 use core::sync::atomic::{
-    AtomicU32, AtomicUsize,
+    AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed},
 };
 pub use program::{NoMemory, Statistics};
@@ -180,7 +180,7 @@ pub fn statistics() -> Statistics {
 
 /// The operations of `rt` on single frames.
 pub mod frame {
-    use super::{Acquire, NoMemory, PAGE, frames, pages, usercopy};
+    use super::{Acquire, AtomicU64, NoMemory, PAGE, frames, pages, usercopy};
 
     /// Returns the address of byte `offset` of the frame.
     fn address_in(frame: u32, offset: usize) -> *mut u8 {
@@ -202,8 +202,13 @@ pub mod frame {
 
     /// Returns the address of `frame`'s memory if its only reference is the caller's.
     pub fn exclusive(frame: u32) -> Option<*mut [u8; PAGE]> {
-        let is_alone = frames::references(frame).load(Acquire) == 1;
-        is_alone.then(|| frames::address(frame).cast())
+        (frames::references(frame).load(Acquire) == 1).then(|| frames::address(frame).cast())
+    }
+
+    /// Returns the words of the frame, to which others may write.
+    pub fn words(frame: u32) -> &'static [AtomicU64; PAGE / 8] {
+        // SAFETY: a frame of the direct map, which is aligned and mapped for ever; all access is atomic.
+        unsafe { &*frames::address(frame).cast() }
     }
 
     /// Copies from the frame; `offset` and the length stay within it.

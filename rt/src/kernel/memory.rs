@@ -11,7 +11,7 @@ pub(crate) use nucleus::{
         charge::{charge, uncharge},
         frame::{
             allocate as frame_allocate, copy as frame_copy, read as frame_read,
-            write as frame_write, zero as frame_zero,
+            words as frame_words, write as frame_write, zero as frame_zero,
         },
         frames::{is_full, is_short, release as frame_release, retain as frame_retain},
         heap::shrink,

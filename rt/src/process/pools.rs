@@ -120,7 +120,7 @@ fn own_words(frame: u32) -> &'static [AtomicU64; WORDS] {
 }
 
 /// Returns the words of a frame to which the caller has a reference, or `None` if its contents are not here.
-fn words(frame: u32) -> Option<&'static [AtomicU64; WORDS]> {
+pub(crate) fn words(frame: u32) -> Option<&'static [AtomicU64; WORDS]> {
     if is_lent(frame) { attached::find(frame)?.words(frame) } else { Some(own_words(frame)) }
 }
 

@@ -45,6 +45,12 @@ impl Sum {
             }
         }
     }
+    /// Returns the sum of `length` bytes whose first stands at `offset`, of which the words of 64 bits have the sum `total`.
+    pub fn of_words(total: u128, offset: usize, length: usize) -> Sum {
+        let part = fold(total);
+        let part = if offset % 2 == 1 { part.swap_bytes() } else { part };
+        Sum { total: u64::from(part), is_odd: length % 2 == 1 }
+    }
     /// Returns the sum of the pseudo header of IPv4.
     pub fn pseudo_header4(
         source: Ipv4Addr,
