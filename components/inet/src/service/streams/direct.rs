@@ -18,19 +18,22 @@ use crate::{
     tables::interface::InterfaceIndex,
 };
 use alloc::sync::Arc;
+use bitflags::bitflags;
 use interfaces::sockets::{Stream, StreamOptions};
 use packet::{ipv4, ipv6, tcp::HEADER_LENGTH};
 use tcp::{Connection, TcpEvents};
 
-/// The result of a try to send without a segment.
-#[derive(Clone, Copy, Debug, Default)]
-struct DirectTry {
-    /// The other end has the bytes, or as many as its window admits. Otherwise they have to go as segments.
-    is_done: bool,
-    /// Bytes wait for the window, and the timer of its probe is armed.
-    is_short: bool,
-    /// The other end is to be looked at: its program may have read without telling, or it may send what it held back.
-    is_awaited: bool,
+bitflags! {
+    /// The result of a try to send without a segment, in one byte: mostly it is [`DirectTry::DONE`] alone.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct DirectTry: u8 {
+        /// The other end has the bytes, or as many as its window admits. Otherwise they have to go as segments.
+        const DONE = 1;
+        /// Bytes wait for the window, and the timer of its probe is armed.
+        const SHORT = 2;
+        /// The other end is to be looked at: its program may have read without telling, or it may send what it held back.
+        const AWAITED = 4;
+    }
 }
 
 /// An end of a connection, whose lock the caller holds.
@@ -55,15 +58,16 @@ impl Inet {
         }
         let result = socket.state.lock().send_directly(self, socket);
         let Some((peer, tried)) = result else { return false };
-        if tried.is_awaited {
+        if tried.contains(DirectTry::AWAITED) {
             self.look_after(&peer);
         }
         self.take_backlog(&peer);
-        if tried.is_done {
+        let is_done = tried.contains(DirectTry::DONE);
+        if is_done {
             // What follows a try that failed takes it anyway.
             self.take_backlog(socket);
         }
-        tried.is_done
+        is_done
     }
     /// Takes notice of the reads of a socket's program. If the other end should hear of them and is on this host, it does without a
     /// segment, and gives the bytes that waited for the window. Returns whether nothing is left to do.
@@ -81,22 +85,27 @@ impl Inet {
             }
             return !is_due;
         };
-        if tried.is_done {
+        if tried.contains(DirectTry::DONE) {
             self.take_backlog(&peer);
         } else {
             self.look_after(&peer);
         }
-        if !tried.is_awaited {
+        let is_awaited = tried.contains(DirectTry::AWAITED);
+        if !is_awaited {
             self.take_backlog(socket);
         }
-        !tried.is_awaited
+        !is_awaited
     }
     /// Takes the segments that came while the lock of a socket was held.
-    #[inline]
+    #[inline(always)]
     fn take_backlog(&self, socket: &Arc<TcpSocket>) {
         if socket.has_backlog() {
-            self.pass(|passage| socket.with(self, passage, |_, _| ()));
+            self.take_waiting(socket);
         }
+    }
+    #[cold]
+    fn take_waiting(&self, socket: &Arc<TcpSocket>) {
+        self.pass(|passage| socket.with(self, passage, |_, _| ()));
     }
     /// Takes notice of the reads of a socket's program, and sends what it has to send.
     #[cold]
@@ -131,7 +140,7 @@ impl SocketState {
         let peer = live.peer_socket.upgrade()?;
         let sender = DirectEnd { live, stream: &self.stream, options: &self.options };
         let tried = peer.state.try_lock()?.take_directly(inet, sender, length);
-        if tried.is_short {
+        if tried.contains(DirectTry::SHORT) {
             self.arm_next(inet, socket);
         }
         Some((peer, tried))
@@ -173,14 +182,14 @@ impl SocketState {
         let may_give = live.is_near(inet) && !live.is_held_by_more;
         let mut sender = DirectEnd { live, stream: &self.stream, options: &self.options };
         receiver.acknowledge_to(&mut sender, now_ns);
-        let mut tried = DirectTry::default();
+        let mut tried = DirectTry::empty();
         if may_give && let Some(length) = sender.live.connection.direct_length() {
             sender.give_to(&mut receiver, (length, now_ns), &mut tried);
         }
         let connection = &sender.live.connection;
-        tried.is_done |= connection.is_at_rest();
-        tried.is_done &= !connection.is_acknowledgement_due();
-        tried.is_awaited = receiver.await_room();
+        let is_done = tried.contains(DirectTry::DONE) || connection.is_at_rest();
+        tried.set(DirectTry::DONE, is_done && !connection.is_acknowledgement_due());
+        tried.set(DirectTry::AWAITED, receiver.await_room());
         if inet.is_kept() {
             sender.live.keep_words(sender.stream);
             receiver.live.keep_words(receiver.stream);
@@ -191,14 +200,14 @@ impl SocketState {
     /// Takes `length` bytes of the other end of the connection, if nothing is in the way.
     #[inline]
     fn take_directly(&mut self, inet: &Inet, mut sender: DirectEnd<'_>, length: u64) -> DirectTry {
-        let mut tried = DirectTry::default();
+        let mut tried = DirectTry::empty();
         if !self.admits_all() {
             return tried;
         }
         let SocketRole::Live(live) = &mut self.role else { return tried };
         let now_ns = inet.now_ns();
         let mut receiver = DirectEnd { live, stream: &self.stream, options: &self.options };
-        tried.is_awaited = sender.acknowledge_to(&mut receiver, now_ns);
+        tried.set(DirectTry::AWAITED, sender.acknowledge_to(&mut receiver, now_ns));
         let mut is_renewed = false;
         if sender.live.connection.awaits_only_acknowledgement(&receiver.live.connection) {
             receiver.note_reads(now_ns);
@@ -209,8 +218,8 @@ impl SocketState {
             sender.live.keep_words(sender.stream);
             receiver.live.keep_words(receiver.stream);
         }
-        if is_renewed {
-            tried.is_awaited |= receiver.await_room();
+        if is_renewed && receiver.await_room() {
+            tried |= DirectTry::AWAITED;
         }
         tried
     }
@@ -251,15 +260,30 @@ impl DirectEnd<'_> {
                 is_renewed = true;
                 note_reads(connection, stream, options, now_ns)
             });
-        if let Some(count) = given {
-            tried.is_done = true;
-            tried.is_short = count < length;
-            if count > 0 {
-                self.stream.hand_over(stream, count);
-                self.live.count_direct(count);
+        match given {
+            Some(count) if count == length => {
+                *tried |= DirectTry::DONE;
+                self.move_to(stream, count);
             }
+            Some(count) => {
+                *tried |= DirectTry::DONE | DirectTry::SHORT;
+                self.move_some_to(stream, count);
+            }
+            None => {}
         }
         is_renewed
+    }
+    /// Moves the next bytes, of which both connections know, to the stream of the other end.
+    #[inline(always)]
+    fn move_to(&mut self, stream: &Stream, count: u64) {
+        self.stream.hand_over(stream, count);
+        self.live.count_direct(count);
+    }
+    #[cold]
+    fn move_some_to(&mut self, stream: &Stream, count: u64) {
+        if count > 0 {
+            self.move_to(stream, count);
+        }
     }
     /// Says which reads of the program are awaited. Returns whether there was one.
     #[inline]

@@ -103,15 +103,25 @@ impl Connection {
         }
         self.send.edge = self.send.edge.max(peer.receive.window.edge());
         let size = peer.receive.window.size(start);
-        let count = if size < length { self.whole_segments(size) } else { length };
+        if size < length {
+            return Some(self.hand_over_segments(peer, size, now_ns));
+        }
+        self.note_handed_over(length, now_ns);
+        peer.note_taken(length, self.send.mss, now_ns);
+        Some(length)
+    }
+
+    /// Gives as many bytes as full segments of the window of `size` bytes have, and arms the timer that probes the window for those
+    /// behind them. Returns their number.
+    #[cold]
+    fn hand_over_segments(&mut self, peer: &mut Connection, size: u64, now_ns: u64) -> u64 {
+        let count = self.whole_segments(size);
         if count > 0 {
             self.note_handed_over(count, now_ns);
             peer.note_taken(count, self.send.mss, now_ns);
         }
-        if count < length {
-            self.hold(now_ns);
-        }
-        Some(count)
+        self.hold(now_ns);
+        count
     }
 
     /// Returns whether `peer` is the other end, as far as the numbers that both began with tell.
@@ -128,7 +138,7 @@ impl Connection {
             && peer.send.nxt == self.receive.received
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_handed_over(&mut self, length: u64, now_ns: u64) {
         let end = self.send.nxt + length;
         (self.send.una, self.send.nxt, self.send.pushed) = (end, end, end);
@@ -150,7 +160,7 @@ impl Connection {
     }
 
     /// Notes bytes that the other end, whose segments have `mss` bytes, gave.
-    #[inline]
+    #[inline(always)]
     fn note_taken(&mut self, length: u64, mss: u32, now_ns: u64) {
         self.receive.received += length;
         self.receive.acked = self.receive.received;
