@@ -52,10 +52,16 @@ impl Queue {
         cost
     }
     /// Adds a part at `place`, which is behind it then. One without bytes is left out.
+    #[inline]
     pub(super) fn push_behind(&mut self, place: &mut u64, segment: PacketSegment) {
         if segment.length > 0 {
-            let length = u64::from(segment.length);
-            self.push(*place, segment);
+            let (start, length) = (*place, u64::from(segment.length));
+            if segment.offset == 0 {
+                // The first byte of a frame continues no piece.
+                self.pieces.push_back(StreamPiece { start, segment });
+            } else {
+                self.push(start, segment);
+            }
             *place += length;
         }
     }
@@ -75,30 +81,23 @@ impl Queue {
         }));
         start
     }
-    /// Adds all pieces of `other`, whose places go on here, and empties it. Returns the bytes of memory that are held for them here;
-    /// `None` and does nothing if the last piece here could become longer.
-    fn append(&mut self, other: &mut Queue) -> Option<usize> {
-        let mut before = None;
-        if let (Some(last), Some(first)) = (self.pieces.back(), other.pieces.front()) {
-            before = Some(last.segment.frame.id());
-            if before == Some(first.segment.frame.id()) {
-                return None;
-            }
-        }
-        let mut frames = 0;
-        for piece in &other.pieces {
+    /// Adds the first pieces of `other`, those that end at `to` or before. Their places go on here. Returns the bytes of memory that
+    /// are held for them here, and the place behind them.
+    fn take_before(&mut self, other: &mut Queue, to: u64) -> (usize, Option<u64>) {
+        let mut before = self.pieces.back().map(|last| last.segment.frame.id());
+        let (mut count, mut frames, mut end) = (0, 0, None);
+        for piece in other.pieces.iter().take_while(|piece| piece.end() <= to) {
             let frame = Some(piece.segment.frame.id());
             frames += usize::from(frame != before);
-            before = frame;
+            (before, end) = (frame, Some(piece.end()));
+            count += 1;
         }
-        self.pieces.append(&mut other.pieces);
-        Some(frames * PAGE_BYTES)
-    }
-    /// Returns whether the `length` bytes from `at` on are all that there are, in several pieces.
-    fn is_all(&self, at: u64, length: u64) -> bool {
-        self.pieces.len() > 1
-            && self.pieces.front().is_some_and(|first| first.start == at)
-            && self.pieces.back().is_some_and(|last| last.end() == at + length)
+        if count == other.pieces.len() {
+            self.pieces.append(&mut other.pieces);
+        } else {
+            self.pieces.extend(other.pieces.drain(..count));
+        }
+        (frames * PAGE_BYTES, end)
     }
     /// Drops the pieces that end at `to` or before.
     pub(super) fn drop_before(&mut self, to: u64) {
@@ -120,18 +119,39 @@ impl Queue {
 
 /// Moves the `length` bytes of `from` that have the place `at` and those behind it, the first that are needed there, to the end of
 /// `to`, where they begin at the place `start`. Returns the bytes of memory that are held for them there.
+#[inline]
 pub(super) fn move_pieces(
+    from: &mut Queue,
+    to: &mut Queue,
+    (at, start): (u64, u64),
+    length: u64,
+) -> usize {
+    if at == start && from.pieces.len() > 1 {
+        return move_several(from, to, at, length);
+    }
+    move_parts(from, to, (at, start), length)
+}
+
+/// Does the same for bytes that keep their place. Whole pieces between the first and the last are moved as they are.
+#[inline(never)]
+fn move_several(from: &mut Queue, to: &mut Queue, at: u64, length: u64) -> usize {
+    let end = at + length;
+    // A part of the first piece may be acknowledged, and it may continue the last one there.
+    let behind_first = from.pieces.front().map_or(end, |first| first.end().clamp(at, end));
+    let first_held = move_parts(from, to, (at, at), behind_first - at);
+    let (held, behind) = to.take_before(from, end);
+    let rest = behind.unwrap_or(behind_first);
+    first_held + held + move_parts(from, to, (rest, rest), end - rest)
+}
+
+/// Does the same as [`move_pieces`], piece by piece.
+#[inline(always)]
+fn move_parts(
     from: &mut Queue,
     to: &mut Queue,
     (mut at, mut start): (u64, u64),
     length: u64,
 ) -> usize {
-    if at == start
-        && from.is_all(at, length)
-        && let Some(held) = to.append(from)
-    {
-        return held;
-    }
     let (mut left, mut held) = (length, 0);
     while left > 0
         && let Some(first) = from.pieces.front_mut()

@@ -4,20 +4,31 @@ use crate::nic::PacketSegment;
 use alloc::vec::Vec;
 use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
-/// A part of a frame that the reader has taken from the queue, and the bytes of memory that were held for it there.
-struct TakenPart {
+/// Bytes in frames that follow each other without a gap: those from `start`, in the first frame, to `end`, both counted from the
+/// begin of the first frame.
+struct TakenRun {
     start: usize,
     end: usize,
-    held: usize,
+    /// The bytes of memory that were held in the queue for the last frame. For each other it was a page.
+    last_held: usize,
+}
+
+impl TakenRun {
+    fn bytes(&self) -> usize {
+        self.end - self.start
+    }
+    fn frames(&self) -> usize {
+        self.end.div_ceil(PAGE_BYTES)
+    }
 }
 
 /// The first bytes to read, which are not in the queue any more: no other thread needs them. They remain when they were only peeked
 /// at, or could not be copied.
 #[derive(Default)]
 pub(super) struct TakenPieces {
+    /// The frames of all runs.
     frames: Vec<Frame>,
-    /// The part of each frame.
-    parts: Vec<TakenPart>,
+    runs: Vec<TakenRun>,
     bytes: usize,
 }
 
@@ -27,33 +38,31 @@ impl TakenPieces {
         if self.bytes >= wanted {
             return;
         }
-        let mut queue = queue.lock();
-        if queue.pieces.len() <= 1 {
-            // The usual case of short messages.
-            if let Some(StreamPiece { segment, .. }) = queue.pieces.pop_front() {
-                self.add_part(&segment, PAGE_BYTES);
-                self.frames.push(segment.frame);
-            }
-            return;
-        }
-        let mut count = 0;
-        let mut pieces = queue.pieces.iter();
-        let mut next = pieces.next();
+        let pieces = &mut queue.lock().pieces;
         while self.bytes < wanted
-            && let Some(StreamPiece { segment, .. }) = next
+            && let Some(StreamPiece { segment, .. }) = pieces.pop_front()
         {
-            next = pieces.next();
-            let is_last = next.is_none_or(|next| next.segment.frame.id() != segment.frame.id());
-            self.add_part(segment, if is_last { PAGE_BYTES } else { 0 });
-            count += 1;
+            let next = pieces.front().map(|next| next.segment.frame.id());
+            let is_last = next != Some(segment.frame.id());
+            self.add_part(&segment, if is_last { PAGE_BYTES } else { 0 });
+            self.frames.push(segment.frame);
         }
-        self.frames.extend(queue.pieces.drain(..count).map(|piece| piece.segment.frame));
     }
     #[inline]
     fn add_part(&mut self, segment: &PacketSegment, held: usize) {
         let (start, length) = (segment.offset as usize, segment.length as usize);
-        self.parts.push(TakenPart { start, end: start + length, held });
         self.bytes += length;
+        match self.runs.last_mut() {
+            Some(run)
+                if start == 0
+                    && run.end.is_multiple_of(PAGE_BYTES)
+                    && run.last_held == PAGE_BYTES =>
+            {
+                run.end += length;
+                run.last_held = held;
+            }
+            _ => self.runs.push(TakenRun { start, end: start + length, last_held: held }),
+        }
     }
     /// Calls `copy(frames, offset, length)` for at most `most` bytes from `skip` on, with as many frames at once as follow each
     /// other without a gap. Returns the number of bytes copied.
@@ -63,18 +72,20 @@ impl TakenPieces {
         mut copy: impl FnMut(&[Frame], usize, usize) -> Result<usize, E>,
     ) -> Result<usize, E> {
         let (mut first, mut done) = (0, 0);
-        while let Some(part) = self.parts.get(first)
-            && done < most
-        {
-            if skip >= part.end - part.start {
-                skip -= part.end - part.start;
-                first += 1;
+        for run in &self.runs {
+            if done >= most {
+                break;
+            }
+            let (bytes, behind) = (run.bytes(), first + run.frames());
+            if skip >= bytes {
+                skip -= bytes;
+                first = behind;
                 continue;
             }
-            let (count, bytes) = self.run(first);
             let wanted = (bytes - skip).min(most - done);
-            let frames = self.frames.get(first..first + count).unwrap_or_default();
-            let moved = match copy(frames, part.start + skip, wanted) {
+            let at = run.start + skip;
+            let frames = self.frames.get(first + at / PAGE_BYTES..behind).unwrap_or_default();
+            let moved = match copy(frames, at % PAGE_BYTES, wanted) {
                 Err(error) if done == 0 => return Err(error),
                 moved => moved.unwrap_or(0).min(wanted),
             };
@@ -82,49 +93,38 @@ impl TakenPieces {
             if moved < wanted {
                 break;
             }
-            (skip, first) = (0, first + count);
+            (skip, first) = (0, behind);
         }
         Ok(done)
     }
-    /// Returns the number of parts from `first` on that follow each other without a gap, and the number of their bytes.
-    fn run(&self, first: usize) -> (usize, usize) {
-        let (mut count, mut bytes, mut end) = (0, 0, None);
-        for part in self.parts.iter().skip(first) {
-            if end.is_some_and(|end| end != PAGE_BYTES || part.start != 0) {
-                break;
-            }
-            (count, bytes, end) = (count + 1, bytes + part.end - part.start, Some(part.end));
-        }
-        (count, bytes)
-    }
     /// Drops the first `count` bytes. Returns the bytes of memory that were held for them.
     pub(super) fn pass(&mut self, count: usize) -> usize {
-        let (mut left, mut used_up, mut held) = (count, 0, 0);
-        for part in &mut self.parts {
-            let passed = left.min(part.end - part.start);
-            part.start += passed;
-            left -= passed;
-            if part.start < part.end {
+        let (mut left, mut runs, mut frames, mut held) = (count, 0, 0, 0);
+        for run in &mut self.runs {
+            if left < run.bytes() {
+                let at = run.start + left;
+                let whole = at / PAGE_BYTES;
+                (run.start, run.end) = (at % PAGE_BYTES, run.end - whole * PAGE_BYTES);
+                frames += whole;
+                held += whole * PAGE_BYTES;
+                left = 0;
                 break;
             }
-            held += part.held;
-            used_up += 1;
+            left -= run.bytes();
+            runs += 1;
+            frames += run.frames();
+            held += (run.frames() - 1) * PAGE_BYTES + run.last_held;
         }
         self.bytes -= count - left;
-        match (used_up, self.parts.len()) {
+        if runs == self.runs.len() {
+            self.runs.clear();
+        } else {
+            self.runs.drain(..runs);
+        }
+        match (frames, self.frames.len()) {
             (0, _) => {}
-            (1, 1) => {
-                self.parts.clear();
-                self.frames.clear();
-            }
-            (all, count) if all == count => {
-                self.parts.clear();
-                Frame::release_all(self.frames.drain(..));
-            }
-            _ => {
-                self.parts.drain(..used_up);
-                Frame::release_all(self.frames.drain(..used_up));
-            }
+            (1, 1) => self.frames.clear(),
+            (all, _) => Frame::release_all(self.frames.drain(..all)),
         }
         held
     }

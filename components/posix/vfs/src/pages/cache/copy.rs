@@ -128,11 +128,8 @@ impl PageCache {
     /// Collects the ready pages at the start of a range, as many as are copied at once.
     fn ready(&self, wanted: Range<u64>, frames: &mut Vec<Frame>) {
         frames.reserve_exact((wanted.end - wanted.start).min(BATCH as u64) as usize);
-        let index = self.index.read();
-        for page in wanted.take(BATCH) {
-            let Page::Ready(frame) = index.get(page, Touch::Read) else { break };
-            frames.push(frame);
-        }
+        let end = wanted.end.min(wanted.start.saturating_add(BATCH as u64));
+        self.index.read().ready(wanted.start..end, frames);
     }
     fn read_hole(&self, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
         let next = self.index.read().next_present(at / PAGE);

@@ -176,6 +176,27 @@ impl Index {
             _ => Page::Absent,
         }
     }
+    /// Appends the frames of the ready pages at the start of `range` to `frames`, and marks them used.
+    pub(super) fn ready(&self, range: Range<u64>, frames: &mut Vec<Frame>) {
+        let mut next = range.start;
+        while next < range.end {
+            let (key, slot) = split(next);
+            let Some(chunk) = self.chunks.get(&key) else { return };
+            let wanted = (range.end - next).min(CHUNK_PAGES - slot);
+            let count = wanted.min((chunk.up_to_date >> slot).trailing_ones().into());
+            let places = slot as usize..(slot + count) as usize;
+            let found = chunk.frames.get(places).unwrap_or_default();
+            frames.extend(found.iter().map_while(Option::clone));
+            let used = slots_in(&(next..next + count), key * CHUNK_PAGES);
+            if chunk.used.load(Ordering::Relaxed) & used != used {
+                chunk.used.fetch_or(used, Ordering::Relaxed);
+            }
+            if count < wanted {
+                return;
+            }
+            next += count;
+        }
+    }
     /// Returns the number of pages of `range` that would have to be read.
     pub(super) fn missing(&self, range: Range<u64>) -> usize {
         let known = self
@@ -421,6 +442,36 @@ fn bits(word: u64) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ready_pages_are_those_before_the_first_absent_one_and_used_then() {
+        let mut index = Index::new(Tally::of_cache());
+        let mut frames = Vec::new();
+        for page in (60..70).filter(|page| *page != 66) {
+            let frame = Frame::zeroed().unwrap();
+            frames.push(frame.clone());
+            assert_eq!(index.insert_ready(page, frame, Touch::Read), Ok(None));
+        }
+        for chunk in index.chunks.values_mut() {
+            *chunk.used.get_mut() = 0;
+        }
+        let used = |index: &Index, page| {
+            let (key, slot) = split(page);
+            index.chunks.get(&key).unwrap().used.load(Ordering::Relaxed) & 1 << slot != 0
+        };
+        for range in [59..62, 61..61, 66..68, 300..301] {
+            let mut found = Vec::new();
+            index.ready(range, &mut found);
+            assert_eq!(found, []);
+        }
+        let mut found = Vec::new();
+        index.ready(61..70, &mut found);
+        assert_eq!(found, frames[1..6]);
+        assert!((60..70).all(|page| used(&index, page) == (61..66).contains(&page)));
+        found.clear();
+        index.ready(62..64, &mut found);
+        assert_eq!(found, frames[2..4]);
+    }
 
     #[test]
     fn a_chunks_slots_in_a_range_are_those_of_its_pages_there() {
