@@ -252,9 +252,10 @@ fn listen(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn connect(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let opened = opened(call)?;
+    let opened = Opened { file: call.working_file(0)? };
+    let socket = opened.socket()?;
     let address = read_address(call.memory, call.word(1), call.int(2))?;
-    opened.socket()?.connect(call.task, &address, opened.patience())?;
+    socket.connect(call.task, &address, opened.patience())?;
     Ok(0)
 }
 
@@ -271,7 +272,7 @@ fn accept4(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
-    let opened = opened(call)?;
+    let opened = Opened { file: call.working_file(0)? };
     let listener = opened.socket()?;
     // Without a descriptor for it, a connection stays where it is.
     let descriptor = reserve_for(call, flags)?;

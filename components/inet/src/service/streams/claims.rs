@@ -23,9 +23,11 @@ pub(crate) enum PortOrigin {
     Chosen,
 }
 
-/// The claim of a socket on a port.
+/// The claim of a socket on a port. Claims on one port mostly differ in their first fields, which are compared first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortClaim {
+    pub(crate) stage: PortStage,
+    pub(crate) origin: PortOrigin,
     pub(crate) families: SocketFamilies,
     /// The local address; `None` for all.
     pub(crate) address: Option<IpAddr>,
@@ -34,8 +36,6 @@ pub(crate) struct PortClaim {
     pub(crate) reuses_address: bool,
     pub(crate) reuses_port: bool,
     pub(crate) user: u32,
-    pub(crate) stage: PortStage,
-    pub(crate) origin: PortOrigin,
 }
 
 /// The strictness of a check.

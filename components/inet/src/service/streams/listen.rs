@@ -212,14 +212,21 @@ impl SocketState {
             PortClaim { address: Some(local), ..self.wanted_claim(None, PortOrigin::Bound) };
         let streams = inet.streams();
         streams.ports.add(flow.local_port, &claim);
+        // All fields are named: the defaults of a new socket's options would be made for nothing.
         let child = SocketState {
+            stream,
+            made_for: self.made_for,
+            owner: SocketOwner { inode: 0, ..self.owner },
             options,
             has_first_options: self.has_first_options && options.ip.header_options.is_none(),
             claim: Some(claim),
+            has_own_address: false,
+            has_own_port: false,
             local: SocketAddr::new(local, flow.local_port),
             peer: Some(SocketAddr::new(remote, flow.remote_port)),
             role: SocketRole::Live(live),
-            ..SocketState::new(stream, self.made_for, SocketOwner { inode: 0, ..self.owner })
+            armed_ns: u64::MAX,
+            is_orphan: false,
         };
         let child = Arc::new(TcpSocket::new(streams.number(), child));
         streams.flows.insert(&flow, hash, FlowOwner::Live(Arc::clone(&child)));

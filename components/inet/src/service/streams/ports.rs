@@ -45,13 +45,23 @@ impl PortUse {
         }
     }
     fn remove(&mut self, claim: &PortClaim) {
-        let mut all = self.first.iter_mut().chain(&mut self.more);
-        let Some((_, count)) = all.find(|(other, _)| other == claim) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.more.retain(|(_, count)| *count > 0);
-            if self.first.is_some_and(|(_, count)| count == 0) {
-                self.first = self.more.pop();
+        match &mut self.first {
+            Some((first, count)) if first == claim => {
+                *count -= 1;
+                if *count == 0 {
+                    self.first = self.more.pop();
+                }
+            }
+            _ => self.remove_other(claim),
+        }
+    }
+    /// Does the same for a claim that is not the first.
+    fn remove_other(&mut self, claim: &PortClaim) {
+        let Some(place) = self.more.iter().position(|(other, _)| other == claim) else { return };
+        if let Some((_, count)) = self.more.get_mut(place) {
+            *count -= 1;
+            if *count == 0 {
+                self.more.swap_remove(place);
             }
         }
     }

@@ -5,49 +5,38 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 use interfaces::file_system::{Attributes, FileType};
-use rt::{
-    lock_class,
-    sync::{Mutex, Once},
-};
+use rt::sync::Once;
 use vfs::{
     Active, Credentials, Errno, Mount, Path, Principal, Vnode,
     file::File,
     generated::{self, Node},
 };
 
-lock_class! {
-    static ATTRIBUTES = "files.anonymous.attributes";
-}
-
 /// Name of the file system to which event files belong.
 const EVENT_TYPE: &str = "anon_inodefs";
 
 static PIPES: Once<Arc<Mount>> = Once::new();
 static SOCKETS: Once<Arc<Mount>> = Once::new();
+/// The node of all pipes and sockets: to open one again makes no file by it.
+static SHARED: Once<Arc<Anonymous>> = Once::new();
 /// The mount of the event files, and the vnode that all of them share.
 static EVENTS: Once<(Arc<Mount>, Arc<Vnode>)> = Once::new();
 static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
-/// The node of a file without a name; only `stat` uses it.
+/// The node of files without a name.
 struct Anonymous {
-    attributes: Mutex<Attributes>,
+    /// Those of the event files, which share one inode that does not change. Others have theirs in the vnode.
+    attributes: Attributes,
     /// The file that is returned when it is opened again (through `/proc/self/fd`).
     file: Option<Arc<dyn File>>,
 }
 
 impl Node for Anonymous {
     fn attributes(&self) -> Attributes {
-        *self.attributes.lock()
+        self.attributes
     }
-    /// Pipes and sockets have owners, modes and times; all event files share one inode, which does not
-    /// change.
-    fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
-        let mut attributes = self.attributes.lock();
-        if attributes.file_type == FileType::Character {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        *attributes = *wanted;
-        Ok(())
+    fn set_attributes(&self, _: &Attributes) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
     }
     fn open(&self, _: u32, _: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(self.file.clone())
@@ -56,17 +45,25 @@ impl Node for Anonymous {
 
 impl Anonymous {
     fn new(attributes: Attributes, file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
-        Arc::new(Anonymous { attributes: Mutex::new(&ATTRIBUTES, attributes), file })
+        Arc::new(Anonymous { attributes, file })
+    }
+    fn shared() -> Arc<Anonymous> {
+        let make = || Anonymous::new(attributes(FileType::Fifo, (0, 0)), None);
+        Arc::clone(SHARED.get_or_init(make))
     }
 }
 
-fn node(file_type: FileType, owner: (u32, u32), file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
+/// Returns the attributes of a new inode.
+fn attributes(file_type: FileType, owner: (u32, u32)) -> Attributes {
     let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
-    Anonymous::new(generated::attributes(inode, file_type, 0o600, owner), file)
+    generated::attributes(inode, file_type, 0o600, owner)
 }
 
 fn mount(type_name: &'static str) -> Result<Arc<Mount>, Errno> {
-    let active = Active::generated(type_name, node(FileType::Directory, (0, 0), None))?;
+    let active = Active::generated(
+        type_name,
+        Anonymous::new(attributes(FileType::Directory, (0, 0)), None),
+    )?;
     Ok(Mount::unseen("none", active))
 }
 
@@ -74,9 +71,13 @@ fn pipes() -> Result<&'static Arc<Mount>, Errno> {
     PIPES.get_or_try_init(|| mount("pipefs"))
 }
 
-/// The place of `node`, which is shown as `KIND:[NUMBER]` with its inode's number.
-fn place(mount: &Arc<Mount>, kind: &'static str, node: Arc<Anonymous>) -> Result<Path, Errno> {
-    Path::numbered(mount, kind, Vnode::generated(mount.instance(), node))
+/// The place of `node` with those attributes, which is shown as `KIND:[NUMBER]` with its inode's number.
+fn place(
+    mount: &Arc<Mount>,
+    kind: &'static str,
+    (known, node): (Attributes, Arc<Anonymous>),
+) -> Result<Path, Errno> {
+    Path::numbered(mount, kind, Vnode::with_attributes(mount.instance(), known, node))
 }
 
 /// The place of the new pipe `pipe`, whose vnode keeps it: opened again, it is as a FIFO.
@@ -84,8 +85,8 @@ fn place(mount: &Arc<Mount>, kind: &'static str, node: Arc<Anonymous>) -> Result
 /// # Errors
 /// `ENOMEM`.
 pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result<Path, Errno> {
-    let node = node(FileType::Fifo, (who.user.fs, who.group.fs), None);
-    let path = place(pipes()?, "pipe", node)?;
+    let known = attributes(FileType::Fifo, (who.user.fs, who.group.fs));
+    let path = place(pipes()?, "pipe", (known, Anonymous::shared()))?;
     *path.vnode().pipe().lock() = Some(pipe);
     Ok(path)
 }
@@ -95,8 +96,8 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
 /// # Errors
 /// `ENOMEM`.
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
-    let node = node(FileType::Fifo, (0, 0), Some(stream));
-    place(pipes()?, "pipe", node)
+    let known = attributes(FileType::Fifo, (0, 0));
+    place(pipes()?, "pipe", (known, Anonymous::new(known, Some(stream))))
 }
 
 /// Makes the path of a new socket, whose number is its inode number.
@@ -106,8 +107,8 @@ pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
 pub fn socket_place(who: &Credentials, number: u64) -> Result<Path, Errno> {
     let mount = SOCKETS.get_or_try_init(|| mount("sockfs"))?;
     let owner = (who.user.fs, who.group.fs);
-    let attributes = generated::attributes(number, FileType::Socket, 0o777, owner);
-    place(mount, "socket", Anonymous::new(attributes, None))
+    let known = generated::attributes(number, FileType::Socket, 0o777, owner);
+    place(mount, "socket", (known, Anonymous::shared()))
 }
 
 /// Returns whether `place` is in a file system that is not mounted.
@@ -153,7 +154,7 @@ impl EventKind {
         self.place.get_or_try_init(|| {
             let (mount, vnode) = EVENTS.get_or_try_init(|| {
                 let mount = mount(EVENT_TYPE)?;
-                let node = node(FileType::Character, (0, 0), None);
+                let node = Anonymous::new(attributes(FileType::Character, (0, 0)), None);
                 let vnode = Vnode::generated(mount.instance(), node);
                 Ok::<_, Errno>((mount, vnode))
             })?;

@@ -15,7 +15,7 @@ const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 impl Vnode {
     /// Returns the attributes for `stat`.
     pub fn attributes(&self) -> Attributes {
-        if let Some(node) = &self.node {
+        if let Some(node) = self.attribute_source() {
             return node.attributes();
         }
         let mut state = self.up_to_date();
@@ -33,6 +33,12 @@ impl Vnode {
     /// # Errors
     /// Errors of the file system; `EPERM` for a generated file that does not support it.
     pub(crate) fn change(&self, change: &AttributeChange) -> Result<(), Errno> {
+        if self.keeps_attributes {
+            let mut state = self.state.lock();
+            overlay(&mut state.known, change);
+            self.mirror(&state.known);
+            return Ok(());
+        }
         if let Some(node) = &self.node {
             let mut wanted = node.attributes();
             overlay(&mut wanted, change);

@@ -77,6 +77,8 @@ pub struct Vnode {
     file_type: FileType,
     device: (u32, u32),
     node: Option<Arc<dyn Node>>,
+    /// The attributes are those in `state` although there is a node.
+    keeps_attributes: bool,
     pages: Option<Arc<PageCache>>,
     owner: AtomicU64,
     /// Permission bits, and those of [`rights`]; changed under `state`.
@@ -125,6 +127,17 @@ impl Vnode {
         let known = node.attributes();
         Arc::new(Vnode::make(instance, known, (Some(node), None), (None, Charge::none())))
     }
+    /// Makes a vnode whose content `node` generates, but not its attributes: the vnode keeps them, and they may be changed. So many
+    /// vnodes may have the same node.
+    pub fn with_attributes(
+        instance: &Arc<Instance>,
+        known: Attributes,
+        node: Arc<dyn Node>,
+    ) -> Arc<Vnode> {
+        let mut made = Vnode::make(instance, known, (Some(node), None), (None, Charge::none()));
+        made.keeps_attributes = true;
+        Arc::new(made)
+    }
     fn make(
         instance: &Arc<Instance>,
         known: Attributes,
@@ -138,6 +151,7 @@ impl Vnode {
             file_type: known.file_type,
             device: known.device,
             node,
+            keeps_attributes: false,
             pages,
             owner: AtomicU64::new(pack_owner(&known)),
             rights: AtomicU16::new(known.permissions | rights::of_new(&known, instance.info())),
@@ -190,6 +204,11 @@ impl Vnode {
     /// Returns the node that generates it, if there is one.
     pub fn node(&self) -> Option<&Arc<dyn Node>> {
         self.node.as_ref()
+    }
+    /// Returns the node that makes the attributes, if there is one.
+    #[inline]
+    fn attribute_source(&self) -> Option<&Arc<dyn Node>> {
+        if self.keeps_attributes { None } else { self.node.as_ref() }
     }
     /// Returns how byte `position` is stored, and for how many bytes that holds
     /// ([`interfaces::file_system::FileSystem::stored`]).
@@ -264,7 +283,7 @@ impl Vnode {
 
     /// Returns owner and group.
     pub fn owner(&self) -> (u32, u32) {
-        let packed = match &self.node {
+        let packed = match self.attribute_source() {
             Some(node) => pack_owner(&node.attributes()),
             None => self.owner.load(Ordering::Acquire),
         };
@@ -277,7 +296,7 @@ impl Vnode {
     /// As [`Vnode::permissions`], with the bits of [`rights`].
     #[inline]
     pub(crate) fn rights(&self) -> u16 {
-        match &self.node {
+        match self.attribute_source() {
             Some(node) => node.permissions(),
             None => self.rights.load(Ordering::Acquire),
         }
