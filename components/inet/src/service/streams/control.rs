@@ -227,14 +227,14 @@ impl SocketState {
         self.role = SocketRole::Listening(Box::new(listening));
         Ok(())
     }
-    /// Sets the options.
+    /// Sets the options. Returns whether bytes that were held back may go now: the caller sends them.
     pub(crate) fn configure(
         &mut self,
         inet: &Inet,
         passage: &mut Passage,
         socket: &Arc<TcpSocket>,
         options: &StreamOptions,
-    ) {
+    ) -> bool {
         // A program that has set no options of the header leaves those that answer its SYN's.
         let header_options = options.ip.header_options.or(self.options.ip.header_options);
         let ip = IpOptions { header_options, ..options.ip };
@@ -260,8 +260,11 @@ impl SocketState {
             }
         }
         match &mut self.role {
-            SocketRole::Idle => {}
-            SocketRole::Listening(listening) => listening.configure(options),
+            SocketRole::Idle => false,
+            SocketRole::Listening(listening) => {
+                listening.configure(options);
+                false
+            }
             SocketRole::Live(live) => {
                 let segment_max = live.path.map(|path| path.segment_max());
                 let parameters = &inet.streams().parameters;
@@ -269,12 +272,15 @@ impl SocketState {
                 // The segment size stays that of the SYN: the peer was told it.
                 settings.mss = live.connection.settings().mss;
                 settings.cork |= live.is_held_by_more;
-                live.connection.set_settings(passage.now_ns, settings);
+                let is_released = live.connection.set_settings(passage.now_ns, settings);
                 live.path = live.path.filter(|_| is_way_kept);
                 if let Some(path) = &live.path {
                     live.connection.set_path_mss(path.sent_max(options));
                 }
-                self.after(inet, passage, socket, TcpEvents::empty());
+                if !is_released {
+                    self.after(inet, passage, socket, TcpEvents::empty());
+                }
+                is_released
             }
         }
     }

@@ -159,7 +159,13 @@ impl StreamSocket for StreamHandle {
         });
     }
     fn configure(&self, options: &StreamOptions) {
-        self.with(|state, passage| state.configure(&self.inet, passage, &self.socket, options));
+        let is_released =
+            self.with(|state, passage| state.configure(&self.inet, passage, &self.socket, options));
+        if is_released && !self.inet.send_directly(&self.socket) {
+            self.with(|state, passage| {
+                state.after(&self.inet, passage, &self.socket, TcpEvents::empty());
+            });
+        }
     }
     fn set_quick_ack(&self, quick: QuickAcknowledge) {
         self.with_live(|live, _| {

@@ -1,7 +1,7 @@
 //! Bytes that go from one end of a connection to the other without a segment.
 use super::world::*;
 use crate::{ip::events::PacketEvent, service::streams::records};
-use interfaces::sockets::{CloseKind, MoreData, SocketEvents, StreamState};
+use interfaces::sockets::{CloseKind, MoreData, SocketEvents, StreamOptions, StreamState};
 use rt::NoMemory;
 use std::sync::atomic::Ordering;
 
@@ -103,6 +103,28 @@ fn held_bytes_go_with_those_behind_them() {
         child.write(b"answer");
         assert_eq!(client.read(100), b"answer");
     }
+}
+
+#[test]
+fn bytes_that_an_option_lets_go_go_without_a_segment() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    let set = |cork| client.socket.configure(&StreamOptions { cork, ..StreamOptions::default() });
+    for turn in 0..20 {
+        set(true);
+        client.write(b"head ");
+        client.write(b"body");
+        assert!(child.read(100).is_empty(), "turn {turn}");
+        set(false);
+        assert_eq!(client.stream.unacknowledged(), 0, "turn {turn}");
+        assert_eq!(child.read(100), b"head body");
+        child.write(b"answer");
+        assert_eq!(client.read(100), b"answer");
+    }
+    set(true);
+    client.write(b"last");
+    host.wait(250 * MS);
+    assert_eq!(child.read(100), b"last", "corked bytes wait for 200 ms");
 }
 
 #[test]

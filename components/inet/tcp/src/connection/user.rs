@@ -118,17 +118,20 @@ impl Connection {
         self.finish();
     }
 
-    /// Changes options. A pending partial segment goes out if TCP_NODELAY is set or TCP_CORK is cleared.
-    pub fn set_settings(&mut self, now_ns: u64, settings: super::settings::Settings) {
+    /// Changes options. A pending partial segment goes out if TCP_NODELAY is set or TCP_CORK is cleared. Returns whether bytes wait
+    /// that this lets go.
+    pub fn set_settings(&mut self, now_ns: u64, settings: super::settings::Settings) -> bool {
         let is_released =
             settings.no_delay && !self.settings.no_delay || !settings.cork && self.settings.cork;
         self.settings = settings;
         self.sender.set_algorithm(settings.algorithm);
-        if is_released && self.send.written > self.send.nxt {
+        let is_released = is_released && self.send.written > self.send.nxt;
+        if is_released {
             self.send.is_forced = self.send.edge > self.send.nxt;
             self.probe.deadline_ns = NEVER;
         }
         self.arm_keepalive(now_ns);
+        is_released
     }
 
     /// Sets TCP_QUICKACK.
