@@ -6,7 +6,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes that one step of the loop sums.
-const STEP: usize = 32;
+const STEP: usize = 64;
 const WORD: usize = 8;
 
 /// The ones' complement sum of a sequence of bytes.
@@ -126,28 +126,29 @@ pub fn updated_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     updated(checksum, Sum::of(old).folded(), Sum::of(new).folded())
 }
 
-/// Sums words of 64 bits. 2^64 of them cannot overflow.
+/// Sums words of 64 bits. The carry out of one is added to the next, which is one instruction a word.
 fn sum_words(bytes: &[u8]) -> u128 {
     let (steps, rest) = bytes.as_chunks::<STEP>();
-    let (mut even, mut odd) = (0u128, 0u128);
+    let mut total = 0u64;
     for step in steps {
-        let (words, _) = step.as_chunks::<WORD>();
-        if let [a, b, c, d] = words {
-            even += u128::from(u64::from_ne_bytes(*a));
-            odd += u128::from(u64::from_ne_bytes(*b));
-            even += u128::from(u64::from_ne_bytes(*c));
-            odd += u128::from(u64::from_ne_bytes(*d));
+        let mut carry = false;
+        for word in step.as_chunks::<WORD>().0 {
+            (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
         }
+        // A sum of nothing but ones carries once more.
+        (total, carry) = total.carrying_add(0, carry);
+        total += u64::from(carry);
     }
+    let mut sum = u128::from(total);
     let (words, tail) = rest.as_chunks::<WORD>();
     for word in words {
-        even += u128::from(u64::from_ne_bytes(*word));
+        sum += u128::from(u64::from_ne_bytes(*word));
     }
     let mut last = [0; WORD];
     for (to, from) in last.iter_mut().zip(tail) {
         *to = *from;
     }
-    even + odd + u128::from(u64::from_ne_bytes(last))
+    sum + u128::from(u64::from_ne_bytes(last))
 }
 
 /// Adds the carries until 16 bits are left.
