@@ -153,6 +153,9 @@ impl<B: Buffer> BufferChain<B> {
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
         let (mut skip, mut done) = (offset, 0);
         for piece in &self.pieces {
+            if done == out.len() {
+                break;
+            }
             let length = piece.length();
             if skip < length {
                 done += piece.read(skip, out.get_mut(done..).unwrap_or_default());

@@ -157,6 +157,7 @@ impl Bench {
             window: *window,
             urgent: *urgent,
             length: *length,
+            merged_of: None,
             options,
         })
     }

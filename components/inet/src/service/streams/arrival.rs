@@ -12,6 +12,7 @@ use crate::{
     tables::interface::InterfaceIndex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::num::NonZeroU16;
 use interfaces::nic::PacketSegment;
 use packet::tcp::TcpHeader;
 use tcp::{Flow, TcpFlags, TcpSegment};
@@ -95,7 +96,8 @@ impl TcpArrival {
             local_port: header.destination.get(),
             remote_port: header.source.get(),
         };
-        let segment = header::parse(header, options, length, mark);
+        let merged_of = whole.segment().and_then(NonZeroU16::new);
+        let segment = TcpSegment { merged_of, ..header::parse(header, options, length, mark) };
         // A listener answers the options of a SYN.
         let is_kept = segment.flags.contains(TcpFlags::SYN)
             && (saving == SynSaving::On || options_of(delivery).is_some());
@@ -114,7 +116,7 @@ impl TcpArrival {
             is_local: false,
             hop_limit: delivery.hop_limit,
             traffic_class: delivery.traffic_class,
-            more: 0,
+            more: segment.more_parts(),
             headers,
         })
     }

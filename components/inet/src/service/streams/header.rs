@@ -38,6 +38,7 @@ pub(crate) fn parse(
         window: header.window.get(),
         urgent: header.urgent.get(),
         length: length as u32,
+        merged_of: None,
         options: parse_options(options, stage),
     }
 }
@@ -129,6 +130,7 @@ mod tests {
                 window: 512,
                 urgent: 3,
                 length: 100,
+                merged_of: None,
                 options,
                 is_marked: true,
             };

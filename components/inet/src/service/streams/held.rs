@@ -146,11 +146,6 @@ pub(crate) fn trim(pieces: &mut Vec<PacketSegment>, skip: u32, length: u32) {
     *pieces = chain.slice(start..end).into_pieces();
 }
 
-/// Returns the number of bytes of `pieces`.
-pub(crate) fn length_of(pieces: &[PacketSegment]) -> usize {
-    pieces.iter().map(Buffer::length).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use super::{
     ends::address,
     filter,
     flows::FlowOwner,
-    held::{length_of, trim},
+    held::trim,
     listen, options,
     output::{find_path, request_for, send_bare},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
@@ -17,7 +17,7 @@ use crate::{
     service::{inet::Inet, passage::Passage},
     sockets::errors::RemoteError,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
 use core::net::IpAddr;
 use interfaces::{
     nic::PacketSegment,
@@ -95,9 +95,6 @@ impl SocketState {
         live.connection.note_read(self.stream.counters().read, room);
         tune(&mut live.connection, &self.stream, passage.now_ns);
         let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
-        if arrival.more > 0 && effect.payload.is_some() {
-            live.connection.count_more_segments(arrival.more);
-        }
         keep(live, &self.stream, passage, &effect, arrival);
         self.after(inet, passage, socket, effect.events);
     }
@@ -292,12 +289,15 @@ pub(crate) fn keep(
     let (is_local, length) = (arrival.is_local, arrival.segment.length);
     let payload = &mut arrival.payload;
     if let Some(place) = effect.payload {
+        if arrival.more > 0 {
+            live.connection.count_more_segments(arrival.more);
+        }
         if place.skip > 0 || place.length < length {
             trim(payload, place.skip, place.length);
         }
         let LiveConnection { held, packing, .. } = live;
         if place.is_in_order {
-            if !is_local && (place.length as usize) < COPIED {
+            if !is_local {
                 pack(packing, payload);
             }
             if !held.is_empty() {
@@ -306,7 +306,7 @@ pub(crate) fn keep(
             stream.deliver(payload);
         } else {
             held.insert(place.offset, core::mem::take(payload), |part| {
-                if !is_local && length_of(part) < COPIED {
+                if !is_local {
                     pack(packing, part);
                 }
             });
@@ -317,26 +317,27 @@ pub(crate) fn keep(
     passage.recycle(arrival);
 }
 
-/// Copies a short payload behind the one before it. It stays as it is if memory is refused.
-fn pack(packing: &mut Option<(Frame, usize)>, payload: &mut Vec<PacketSegment>) {
-    let total = length_of(payload);
+/// Copies short pieces of a payload behind those before them. They stay as they are if memory is refused.
+#[inline]
+fn pack(packing: &mut Option<(Frame, usize)>, payload: &mut [PacketSegment]) {
+    for piece in payload.iter_mut().filter(|piece| (piece.length as usize) < COPIED) {
+        pack_piece(packing, piece);
+    }
+}
+
+fn pack_piece(packing: &mut Option<(Frame, usize)>, piece: &mut PacketSegment) {
+    let length = piece.length as usize;
     let room = packing.as_ref().map_or(0, |(_, used)| PAGE_BYTES - used);
-    if room < total {
+    if room < length {
         // The frame goes to the program's reads piece by piece: none of its bytes may be somebody else's.
         *packing = Frame::zeroed().ok().map(|frame| (frame, 0));
     }
     let Some((frame, used)) = packing else { return };
-    let (mut bytes, mut at) = ([0; COPIED], *used);
-    for piece in payload.iter() {
-        let count = piece.read(0, &mut bytes);
-        at += frame.write(at, bytes.get(..count).unwrap_or_default());
-    }
-    if at - *used == total && total > 0 {
-        let packed =
-            PacketSegment { frame: frame.clone(), offset: *used as u32, length: total as u32 };
-        payload.clear();
-        payload.push(packed);
-        *used = at;
+    let mut bytes = [0; COPIED];
+    let count = piece.read(0, &mut bytes);
+    if frame.write(*used, bytes.get(..count).unwrap_or_default()) == length {
+        *piece = PacketSegment { frame: frame.clone(), offset: *used as u32, length: piece.length };
+        *used += length;
     }
 }
 

@@ -35,7 +35,8 @@ impl Buffers {
             0 => TransportChecksum::Verified,
             _ => TransportChecksum::Unverified,
         };
-        ReceivedFrame { payload, checksum }
+        let segment = (numbers.below(4) == 0).then(|| numbers.below(1 << 16) as u16);
+        ReceivedFrame { payload, checksum, segment }
     }
     /// Takes back what the stack has dropped. Returns the number of buffers that are still lent.
     pub fn take_back(&mut self) -> usize {

@@ -116,7 +116,8 @@ fn a_card_that_cuts_and_sums_gets_whole_segments() {
         for part in frame.chunks(4096) {
             payload.append(BufferChain::copy_of(part).unwrap());
         }
-        let frame = ReceivedFrame { payload, checksum: TransportChecksum::Verified };
+        let frame =
+            ReceivedFrame { payload, checksum: TransportChecksum::Verified, segment: Some(1448) };
         pair.hosts[1].inet.received(CARD, &mut vec![frame]);
     }
     let child = server.accept().unwrap();

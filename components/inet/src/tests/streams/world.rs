@@ -365,7 +365,8 @@ impl Pair {
     pub fn give(&self, to: usize, frame: &[u8]) {
         let payload = BufferChain::copy_of(frame).unwrap();
         let checksum = TransportChecksum::Unverified;
-        self.hosts[to].inet.received(CARD, &mut vec![ReceivedFrame { payload, checksum }]);
+        let frame = ReceivedFrame { payload, checksum, segment: None };
+        self.hosts[to].inet.received(CARD, &mut vec![frame]);
     }
     /// Lets time pass.
     pub fn wait(&mut self, ns: u64) {

@@ -8,27 +8,32 @@ use crate::{
     clock::NEVER,
     wire::segment::{TcpFlags, TcpSegment},
 };
+use core::ops::Range;
 
 impl Connection {
-    /// Takes payload that continues the data in order and fits the window.
+    /// Takes the payload of a segment that continues the data in order and fits the window.
     #[inline]
-    pub(super) fn take_in_order(&mut self, now_ns: u64, length: u32) -> (Placement, TcpEvents) {
-        let offset = self.receive.received - 1;
+    pub(super) fn take_in_order(
+        &mut self,
+        now_ns: u64,
+        segment: &TcpSegment,
+    ) -> (Placement, TcpEvents) {
+        let (offset, length) = (self.receive.received - 1, segment.length);
         self.receive.received += u64::from(length);
-        self.note_data(now_ns, length);
+        self.note_data(now_ns, length, segment.longest_part());
         let placement = Placement { skip: 0, length, offset, is_in_order: true };
         (placement, TcpEvents::READABLE)
     }
 
-    /// Notes `length` bytes in order, and decides when to acknowledge them.
+    /// Notes `length` bytes in order, which came in segments of at most `part` bytes, and decides when to acknowledge them.
     #[inline]
-    fn note_data(&mut self, now_ns: u64, length: u32) {
+    fn note_data(&mut self, now_ns: u64, length: u32, part: u32) {
         self.totals.data_segments_in += 1;
         self.totals.last_data_received_ns = now_ns;
         let received = self.receive.received;
         self.receive.window.use_room(u64::from(length));
         let window = self.receive.window.size(received);
-        self.acks.note_data(now_ns, length, window, self.receive.mss);
+        self.acks.note_data(now_ns, part, window, self.receive.mss);
         self.acks.decide(now_ns, received - self.receive.acked, self.sender.srtt_ns());
     }
 
@@ -51,7 +56,8 @@ impl Connection {
         let limit = self.receive.fin.unwrap_or(u64::MAX).min(self.receive.window.edge());
         let kept_end = end.min(limit);
         if segment.length > 0 {
-            arrival.payload = self.place(now_ns, start, end, kept_end);
+            let part = segment.longest_part();
+            arrival.payload = self.place(now_ns, start..end, kept_end, part);
             if arrival.payload.is_some_and(|placement| placement.is_in_order) {
                 arrival.events |= TcpEvents::READABLE;
             }
@@ -64,8 +70,15 @@ impl Connection {
         }
     }
 
-    /// Places the payload `start..end`, of which the part up to `kept_end` fits.
-    fn place(&mut self, now_ns: u64, start: u64, end: u64, kept_end: u64) -> Option<Placement> {
+    /// Places the payload `range`, of which the bytes up to `kept_end` fit. It came in segments of at most `part` bytes.
+    fn place(
+        &mut self,
+        now_ns: u64,
+        range: Range<u64>,
+        kept_end: u64,
+        part: u32,
+    ) -> Option<Placement> {
+        let Range { start, end } = range;
         let received = self.receive.received;
         if start < received && self.send.has_sack {
             self.receive.held.note_duplicate(start..end.min(received));
@@ -84,7 +97,7 @@ impl Connection {
         if start <= received {
             let had_gap = !self.receive.held.is_empty();
             self.receive.received = self.receive.held.advance(kept_end);
-            self.note_data(now_ns, length);
+            self.note_data(now_ns, length, part.min(length));
             if had_gap || skip > 0 || kept_end < end {
                 self.acks.demand();
             }

@@ -78,7 +78,7 @@ impl Connection {
         }
         if segment.length > 0 {
             self.measure_by_echo(now_ns, segment);
-            let (placement, events) = self.take_in_order(now_ns, segment.length);
+            let (placement, events) = self.take_in_order(now_ns, segment);
             arrival.payload = Some(placement);
             arrival.events |= events;
         }

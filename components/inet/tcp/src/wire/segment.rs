@@ -1,5 +1,6 @@
 //! A TCP segment as plain data (RFC 9293 section 3.1): the parsed header, without payload bytes and without addresses.
 use bitflags::bitflags;
+use core::num::NonZeroU16;
 
 bitflags! {
     /// The control bits of a TCP header, in the order of the wire.
@@ -41,6 +42,8 @@ pub struct TcpSegment {
     pub urgent: u16,
     /// Length of the payload in bytes.
     pub length: u32,
+    /// Payload bytes of each segment but the last, if it was merged from several on its way.
+    pub merged_of: Option<NonZeroU16>,
     /// Options.
     pub options: SegmentOptions,
 }
@@ -174,6 +177,18 @@ impl TcpSegment {
     #[inline]
     pub const fn end(&self) -> u32 {
         self.seq.wrapping_add(self.sequence_len())
+    }
+
+    /// Returns the payload bytes of the longest segment that it was merged from.
+    #[inline]
+    pub fn longest_part(&self) -> u32 {
+        self.merged_of.map_or(self.length, |size| self.length.min(u32::from(size.get())))
+    }
+
+    /// Returns the number of segments beside the first that it was merged from.
+    #[inline]
+    pub fn more_parts(&self) -> u32 {
+        self.merged_of.map_or(0, |size| self.length.saturating_sub(1) / u32::from(size.get()))
     }
 
     /// Returns the reset that answers this segment where no connection exists (RFC 9293 section 3.10.7.1). `None` if the
