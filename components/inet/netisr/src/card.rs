@@ -4,6 +4,7 @@ use crate::{
     buffers::BufferPool,
     copies::{COPIED_BELOW, Copies},
     input::{InputQueue, WaitingPacket},
+    merge::{ArrivedPacket, Merger},
     outgoing::Limits,
     sender::Sender,
     steering,
@@ -14,13 +15,13 @@ use alloc::{
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use inet::{
-    BufferChain, Departure, Inet, InterfaceIndex, LinkDetails, LinkOffloads, PacketLink,
-    ReceivedFrame, TransportChecksum,
+    Departure, Inet, InterfaceIndex, LinkDetails, LinkOffloads, PacketLink, ReceivedFrame,
+    TransportChecksum,
 };
 use interfaces::{
     nic::{
         ChecksumState, LinkState, MacAddress, Nic, NicError, NicInfo, NicSink, Offloads,
-        PacketSegment, ReceiveBuffer, Received,
+        PacketSegment, ReceiveBuffer, Received, SegmentationKind,
     },
     sockets::AdministrationError,
 };
@@ -48,6 +49,9 @@ pub struct Tools {
     batch: usize,
     frames: Vec<ReceivedFrame>,
     copies: Copies,
+    merger: Merger,
+    /// Pieces of the packet at hand.
+    pieces: Vec<PacketSegment>,
     free: Vec<ReceiveBuffer>,
     held: Vec<ReceiveBuffer>,
 }
@@ -59,6 +63,8 @@ impl Tools {
             batch,
             frames: Vec::with_capacity(batch),
             copies: Copies::default(),
+            merger: Merger::default(),
+            pieces: Vec::new(),
             free: Vec::with_capacity(batch),
             held: Vec::with_capacity(batch),
         }
@@ -168,35 +174,44 @@ impl Card {
     /// Brings packets to the stack, and takes care of their buffers. Empties `batch`.
     pub fn bring(&self, inet: &Inet, batch: &mut Vec<Received>, tools: &mut Tools) {
         for packet in batch.drain(..) {
-            let checksum = match packet.checksum {
-                ChecksumState::Unknown => TransportChecksum::Unverified,
-                ChecksumState::Valid => TransportChecksum::Verified,
-                ChecksumState::Partial(_) => TransportChecksum::Partial,
-            };
-            let mut payload = BufferChain::default();
-            if packet.bytes() < COPIED_BELOW {
-                match tools.copies.copy(&packet) {
-                    Some(copy) => payload.push(copy),
-                    None => self.count_dropped(1),
-                }
-                tools.free.extend(packet.into_buffers());
-            } else {
-                for piece in packet.pieces() {
-                    let (offset, length) = (piece.offset.into(), piece.length.into());
-                    let frame = piece.buffer.frame.clone();
-                    payload.push(PacketSegment { frame, offset, length });
-                }
-                tools.held.extend(packet.into_buffers());
-            }
-            if payload.length() > 0 {
-                tools.frames.push(ReceivedFrame { payload, checksum });
-            }
+            self.take(packet, tools);
         }
+        tools.merger.finish();
         inet.received(self.index, &mut tools.frames);
         // The stack has dropped what it did not keep.
         tools.frames.clear();
         self.buffers.give_back(&*self.nic, &mut tools.free, &mut tools.held);
         tools.trim();
+    }
+    /// Makes a frame of a packet, or joins it to another.
+    fn take(&self, packet: Received, tools: &mut Tools) {
+        let checksum = match packet.checksum {
+            ChecksumState::Unknown => TransportChecksum::Unverified,
+            ChecksumState::Valid => TransportChecksum::Verified,
+            ChecksumState::Partial(_) => TransportChecksum::Partial,
+        };
+        let segment = packet.segmentation.and_then(|merged| match merged.kind {
+            SegmentationKind::Tcp4 | SegmentationKind::Tcp6 => Some(merged.size),
+            SegmentationKind::Udp => None,
+        });
+        let Tools { frames, copies, merger, pieces, free, held, .. } = tools;
+        if packet.bytes() < COPIED_BELOW {
+            match copies.copy(&packet) {
+                Some(copy) => pieces.push(copy),
+                None => self.count_dropped(1),
+            }
+            free.extend(packet.into_buffers());
+        } else {
+            for piece in packet.pieces() {
+                let (offset, length) = (piece.offset.into(), piece.length.into());
+                pieces.push(PacketSegment { frame: piece.buffer.frame.clone(), offset, length });
+            }
+            held.extend(packet.into_buffers());
+        }
+        pieces.retain(|piece| piece.length > 0);
+        if !pieces.is_empty() {
+            merger.take(frames, copies, ArrivedPacket { pieces, checksum, segment });
+        }
     }
     fn count_dropped(&self, packets: usize) {
         self.dropped.fetch_add(packets as u64, SeqCst);

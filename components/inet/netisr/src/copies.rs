@@ -27,14 +27,18 @@ impl Copies {
             }
             length += wanted;
         }
-        let frame = self.frame_for(length)?;
+        self.copy_of(bytes.get(..length)?)
+    }
+    /// Returns a copy of `bytes`; `None` if memory is refused.
+    pub fn copy_of(&mut self, bytes: &[u8]) -> Option<PacketSegment> {
+        let frame = self.frame_for(bytes.len())?;
         let offset = self.used;
-        let copied = frame.write(offset, bytes.get(..length)?);
+        let copied = frame.write(offset, bytes);
         self.used = (offset + copied).next_multiple_of(ALIGNMENT);
-        (copied == length).then_some(PacketSegment {
+        (copied == bytes.len()).then_some(PacketSegment {
             frame,
             offset: offset as u32,
-            length: length as u32,
+            length: copied as u32,
         })
     }
     /// Returns the frame with room for `length` more bytes: the present one, from its start if nobody else has it any more, or a

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! driver's thread:  Card::received -> the input queue of the packet's flow
-//! netisr thread:    input queue -> frames -> Inet::received; buffers of the card are lent again
+//! netisr thread:    input queue -> frames, segments merged -> Inet::received; buffers of the card are lent again
 //! any thread:       Inet -> Card::transmit -> the card, or the queue of packets that wait for room
 //! cards' thread:    keeps the settings of cards in step with the interfaces, and the interfaces with the links
 //! timers' thread:   Inet::wait_for_timers
@@ -25,7 +25,9 @@ mod card;
 mod component;
 mod copies;
 mod input;
+mod merge;
 mod outgoing;
+mod segment;
 mod sender;
 mod steering;
 #[cfg(test)]

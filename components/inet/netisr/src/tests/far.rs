@@ -168,9 +168,9 @@ impl Wakes {
 }
 
 /// A program's stream socket.
-struct Program {
+pub struct Program {
     stream: Arc<Stream>,
-    socket: Arc<dyn StreamSocket>,
+    pub socket: Arc<dyn StreamSocket>,
     wakes: Arc<Wakes>,
 }
 
@@ -181,8 +181,15 @@ fn stream() -> (Arc<Stream>, Arc<Wakes>) {
 
 impl Program {
     fn new(network: &dyn Network) -> Program {
+        Program::of(network, SocketFamilies::V4)
+    }
+    /// Makes a socket for names like `end`.
+    pub fn like(network: &dyn Network, end: SocketAddr) -> Program {
+        Program::of(network, if end.is_ipv4() { SocketFamilies::V4 } else { SocketFamilies::V6 })
+    }
+    fn of(network: &dyn Network, families: SocketFamilies) -> Program {
         let (stream, wakes) = stream();
-        let socket = network.open_stream(stream.clone(), SocketFamilies::V4, OWNER).unwrap();
+        let socket = network.open_stream(stream.clone(), families, OWNER).unwrap();
         Program { stream, socket, wakes }
     }
     fn connect(network: &dyn Network, end: SocketAddr) -> Program {
@@ -197,22 +204,25 @@ impl Program {
     fn write_all(&self, data: &[u8]) {
         let mut at = 0;
         while at < data.len() {
-            let rest = &data[at..];
-            at += self.wakes.until(|| {
-                assert_eq!(self.stream.take_error(), None);
-                let copy = |frames: &[Frame], offset: usize, length: usize| {
-                    let mut done = 0;
-                    for (number, frame) in frames.iter().enumerate() {
-                        let at = if number == 0 { offset } else { 0 };
-                        done += frame.write(at, &rest[done..length]);
-                    }
-                    Ok::<_, NoMemory>(done)
-                };
-                let count = self.stream.write(rest.len(), copy).unwrap();
-                (count > 0).then_some(count)
-            });
+            at += self.wakes.until(|| Some(self.try_write(&data[at..])).filter(|count| *count > 0));
+        }
+    }
+    /// Writes as much of `data` as there is room for. Returns the number of bytes.
+    pub fn try_write(&self, data: &[u8]) -> usize {
+        assert_eq!(self.stream.take_error(), None);
+        let copy = |frames: &[Frame], offset: usize, length: usize| {
+            let mut done = 0;
+            for (number, frame) in frames.iter().enumerate() {
+                let at = if number == 0 { offset } else { 0 };
+                done += frame.write(at, &data[done..length]);
+            }
+            Ok::<_, NoMemory>(done)
+        };
+        let count = self.stream.write(data.len(), copy).unwrap();
+        if count > 0 {
             self.socket.written(MoreData::No);
         }
+        count
     }
     /// Reads `length` bytes, or until the end.
     fn read(&self, length: usize) -> Vec<u8> {
@@ -221,33 +231,48 @@ impl Program {
             let ended = self.wakes.until(|| {
                 assert_eq!(self.stream.take_error(), None);
                 let is_over = self.stream.state().contains(StreamState::RECEIVE_ENDED);
-                let before = found.len();
-                let copy = |frame: &Frame, offset: usize, length: usize| {
-                    let mut bytes = vec![0; length];
-                    frame.read(offset, &mut bytes);
-                    found.extend(bytes);
-                    Ok::<_, NoMemory>(length)
-                };
-                self.stream.read(length - before, copy).unwrap();
-                if found.len() > before {
+                let part = self.read_present(length - found.len());
+                found.extend(&part);
+                if !part.is_empty() {
                     return Some(false);
                 }
                 is_over.then_some(true)
             });
-            if self.stream.is_read_awaited() {
-                self.socket.read();
-            }
+            self.tell_of_read();
             if ended {
                 break;
             }
         }
         found
     }
+    /// Reads what there is.
+    pub fn try_read(&self) -> Vec<u8> {
+        assert_eq!(self.stream.take_error(), None);
+        let found = self.read_present(usize::MAX);
+        self.tell_of_read();
+        found
+    }
+    fn read_present(&self, length: usize) -> Vec<u8> {
+        let mut found = Vec::new();
+        let copy = |frame: &Frame, offset: usize, length: usize| {
+            let mut bytes = vec![0; length];
+            frame.read(offset, &mut bytes);
+            found.extend(bytes);
+            Ok::<_, NoMemory>(length)
+        };
+        self.stream.read(length, copy).unwrap();
+        found
+    }
+    fn tell_of_read(&self) {
+        if self.stream.is_read_awaited() {
+            self.socket.read();
+        }
+    }
 }
 
 /// A listener's program.
 #[derive(Default)]
-struct Accepting {
+pub struct Accepting {
     made: Mutex<Vec<(Arc<Stream>, Arc<Wakes>)>>,
     children: Mutex<VecDeque<Program>>,
     wakes: Wakes,
@@ -269,22 +294,29 @@ impl Acceptor for Accepting {
 }
 
 /// Listens at `end`.
-fn listen(network: &dyn Network, end: SocketAddr) -> (Program, Arc<Accepting>) {
-    let program = Program::new(network);
+pub fn listen(network: &dyn Network, end: SocketAddr) -> (Program, Arc<Accepting>) {
+    let program = Program::like(network, end);
     let accepting = Arc::new(Accepting::default());
     program.socket.bind(end).unwrap();
     program.socket.listen(5, accepting.clone()).unwrap();
     (program, accepting)
 }
 
-fn accept(listener: &Program, accepting: &Accepting) -> Program {
-    let child = accepting.wakes.until(|| accepting.children.lock().unwrap().pop_front());
-    listener.socket.accepted();
-    child.stream.set_owner(OWNER);
-    child
+impl Accepting {
+    /// Takes a connection, if there is one.
+    pub fn take(&self, listener: &Program) -> Option<Program> {
+        let child = self.children.lock().unwrap().pop_front()?;
+        listener.socket.accepted();
+        child.stream.set_owner(OWNER);
+        Some(child)
+    }
 }
 
-fn pattern(length: usize, seed: u32) -> Vec<u8> {
+fn accept(listener: &Program, accepting: &Accepting) -> Program {
+    accepting.wakes.until(|| accepting.take(listener))
+}
+
+pub fn pattern(length: usize, seed: u32) -> Vec<u8> {
     (0..length as u32).map(|at| (at.wrapping_mul(7).wrapping_add(seed) % 251) as u8).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the component: a stack over a model card.
 mod far;
+mod merging;
 mod model;
 mod receiving;
 mod sending;

@@ -81,7 +81,9 @@ impl Model {
     pub fn end(&self, count: usize) {
         for _ in 0..count {
             let Some((packet, sink)) = self.under_way.lock().unwrap().pop_front() else { return };
-            *self.room.lock().unwrap() += 1;
+            let mut room = self.room.lock().unwrap();
+            *room = room.saturating_add(1);
+            drop(room);
             let (tag, segments) = (packet.tag, packet.segments);
             sink.sent(&mut vec![Sent { tag, result: Ok(()), segments }]);
         }
