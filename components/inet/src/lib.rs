@@ -20,6 +20,7 @@ mod transport;
 pub use base::{
     address::{AddressScope, Family, Prefix},
     buffer::{Buffer, BufferChain, SharedBytes},
+    cut::{PartChecksum, cut_tcp},
     packets::{
         Arrival, Departure, HEAD_MIN, HEADERS_MAX, Headers, NoHeadroom, TransportChecksum,
         TransportOffload,

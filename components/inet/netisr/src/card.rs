@@ -262,14 +262,14 @@ impl NicSink for Card {
 
 impl PacketLink for Card {
     fn transmit(&self, batch: &mut Vec<Departure<PacketSegment>>) {
-        let count = batch.len();
         if !self.has_link() {
             // As on Linux, what is sent without a carrier is lost.
-            self.sender.count_dropped(count as u64);
+            self.sender.count_dropped(batch.iter().map(|one| u64::from(one.parts())).sum());
             return batch.clear();
         }
-        let packets: Vec<_> = batch.drain(..).filter_map(|one| self.limits.packet(one)).collect();
-        self.sender.count_dropped(count.saturating_sub(packets.len()) as u64);
+        let mut packets = Vec::with_capacity(batch.len());
+        let lost = batch.drain(..).map(|one| self.limits.packets(one, &mut packets)).sum();
+        self.sender.count_dropped(lost);
         self.sender.send(packets);
     }
     fn offloads(&self) -> LinkOffloads {

@@ -1,10 +1,11 @@
 //! Packets of the stack in the form that cards take.
 use crate::steering;
 use alloc::vec::Vec;
-use inet::{BufferChain, Departure, LinkOffloads, TransportOffload, device_work};
+use inet::{
+    BufferChain, Departure, LinkOffloads, PartChecksum, TransportOffload, cut_tcp, device_work,
+};
 use interfaces::nic::{
-    HEADER_MAX, HeaderBytes, NicInfo, Offloads, Packet, PacketSegment, PartialChecksum,
-    Segmentation,
+    HEADER_MAX, HeaderBytes, NicInfo, Offloads, Packet, PacketSegment, SegmentationKind,
 };
 use packet::ethernet;
 use rt::{PAGE_BYTES, memory::Frame};
@@ -24,14 +25,14 @@ impl Limits {
         let key = (info.pairs_max > 1).then_some(key);
         Limits { offloads: info.offloads, segments: info.max_segments, key }
     }
-    /// Returns the work that the card takes off the stack.
+    /// Returns the work that the card, or [`Limits::packets`] for it, takes off the stack.
     pub fn link_offloads(&self) -> LinkOffloads {
         let pairs = [
             (Offloads::SEND_TCP4, LinkOffloads::TCP4),
             (Offloads::SEND_TCP6, LinkOffloads::TCP6),
             (Offloads::SEND_UDP, LinkOffloads::UDP),
         ];
-        let mut offloads = LinkOffloads::empty();
+        let mut offloads = LinkOffloads::CUT_TCP;
         if self.offloads.contains(Offloads::SEND_CHECKSUM) {
             offloads |= LinkOffloads::CHECKSUM;
             for (has, gives) in pairs {
@@ -40,18 +41,74 @@ impl Limits {
         }
         offloads
     }
-    /// Returns the packet for the card. `None` if memory was refused, or it cannot be sent.
-    pub fn packet(&self, departure: Departure<PacketSegment>) -> Option<Packet> {
-        let Departure { headers, payload, offload } = departure;
-        let headers = headers.as_slice();
+    /// Appends the packets for the card to `packets`: one, or the parts of one that the card does not cut. Returns the number of
+    /// those that are lost, because memory was refused or they cannot be sent.
+    pub fn packets(&self, departure: Departure<PacketSegment>, packets: &mut Vec<Packet>) -> u64 {
+        let count = u64::from(departure.parts());
+        let before = packets.len();
+        match departure.offload {
+            Some(offload) if !self.does_card_cut(&departure, offload) => {
+                self.parts(departure, offload, packets);
+                count.saturating_sub((packets.len() - before) as u64)
+            }
+            offload => {
+                let Departure { headers, payload, .. } = departure;
+                match self.packet(headers.as_slice(), payload, offload) {
+                    Some(packet) => packets.push(packet),
+                    None => return count,
+                }
+                0
+            }
+        }
+    }
+    /// Returns whether the card does all that is left to be done for a packet.
+    fn does_card_cut(&self, packet: &Departure<PacketSegment>, offload: TransportOffload) -> bool {
+        let work = device_work(packet.headers.as_slice(), ethernet::HEADER_LENGTH, offload);
+        let Some((_, Some(cut))) = work else { return true };
+        let needed = match cut.kind {
+            SegmentationKind::Tcp4 => Offloads::SEND_CHECKSUM | Offloads::SEND_TCP4,
+            SegmentationKind::Tcp6 => Offloads::SEND_CHECKSUM | Offloads::SEND_TCP6,
+            SegmentationKind::Udp => return true,
+        };
+        // A card that does not know ECN would repeat the flag CWR in each segment.
+        let knows_flags = !cut.has_ecn || self.offloads.contains(Offloads::SEND_ECN);
+        let fits = packet.payload.pieces().len() <= self.segments;
+        self.offloads.contains(needed) && knows_flags && fits
+    }
+    /// Appends the parts of a packet of TCP.
+    fn parts(
+        &self,
+        departure: Departure<PacketSegment>,
+        offload: TransportOffload,
+        packets: &mut Vec<Packet>,
+    ) {
+        let (sums, offload) = if self.offloads.contains(Offloads::SEND_CHECKSUM) {
+            let of_part = TransportOffload { segment: None, ..offload };
+            (PartChecksum::LeftToDevice, Some(of_part))
+        } else {
+            (PartChecksum::Written, None)
+        };
+        packets.reserve(departure.parts() as usize);
+        // A packet of anything but TCP is lost, which the caller sees by the number of parts.
+        let _ = cut_tcp(departure, ethernet::HEADER_LENGTH, sums, |headers, payload| {
+            packets.extend(self.packet(headers, payload, offload));
+        });
+    }
+    /// Returns a packet for the card. `None` if memory was refused, or it cannot be sent.
+    fn packet(
+        &self,
+        headers: &[u8],
+        payload: BufferChain<PacketSegment>,
+        offload: Option<TransportOffload>,
+    ) -> Option<Packet> {
         let (header, segments) = match with_payload(headers, &payload) {
             Some(whole) => (whole, Vec::new()),
             None => (HeaderBytes::new(headers)?, self.segments(payload)?),
         };
         let (checksum, segmentation) = match offload {
             Some(offload) => {
-                let (checksum, segmentation) = self.offload(headers, offload)?;
-                (Some(checksum), segmentation)
+                let work = device_work(headers, ethernet::HEADER_LENGTH, offload)?;
+                (Some(work.0), work.1)
             }
             None => (None, None),
         };
@@ -70,19 +127,6 @@ impl Limits {
             copies.push(PacketSegment { frame, offset: 0, length });
         }
         (copies.len() <= self.segments).then_some(copies)
-    }
-    /// Returns the work that is left to the card.
-    fn offload(
-        &self,
-        headers: &[u8],
-        offload: TransportOffload,
-    ) -> Option<(PartialChecksum, Option<Segmentation>)> {
-        let (checksum, segmentation) = device_work(headers, ethernet::HEADER_LENGTH, offload)?;
-        // A card that does not know ECN repeats the flag in each segment.
-        let knows_ecn = self.offloads.contains(Offloads::SEND_ECN);
-        let segmentation =
-            segmentation.map(|one| Segmentation { has_ecn: one.has_ecn && knows_ecn, ..one });
-        Some((checksum, segmentation))
     }
 }
 

@@ -149,6 +149,10 @@ impl<B: Buffer> BufferChain<B> {
         }
         chain
     }
+    /// Returns a reader that takes the bytes from the front, part by part.
+    pub fn cursor(&self) -> ChainCursor<'_, B> {
+        ChainCursor { pieces: &self.pieces, at: 0 }
+    }
     /// Copies bytes from `offset` on to `out`. Returns their number.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
         let (mut skip, mut done) = (offset, 0);
@@ -191,6 +195,32 @@ impl<B: Buffer> BufferChain<B> {
     }
 }
 
+/// The bytes of a chain that were not taken yet. To take all of them part by part looks at each buffer once, unlike slices.
+pub struct ChainCursor<'c, B> {
+    pieces: &'c [B],
+    /// First byte of the first piece.
+    at: usize,
+}
+
+impl<B: Buffer> ChainCursor<'_, B> {
+    /// Takes the next `count` bytes, or those that are left.
+    pub fn take(&mut self, count: usize) -> BufferChain<B> {
+        let mut part = BufferChain::default();
+        while part.length < count
+            && let Some((piece, rest)) = self.pieces.split_first()
+        {
+            let end = piece.length().min(self.at + count - part.length);
+            part.push(piece.slice(self.at..end));
+            if end < piece.length() {
+                self.at = end;
+                break;
+            }
+            (self.pieces, self.at) = (rest, 0);
+        }
+        part
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +243,11 @@ mod tests {
             let mut out = vec![0; length];
             let count = chain.read(offset, &mut out);
             prop_assert_eq!(&out[..count], &bytes[cut(offset)..cut(offset + length)]);
+            let mut cursor = chain.cursor();
+            for place in (0..bytes.len() + 2).step_by(length.max(1)) {
+                let part = cursor.take(length.max(1));
+                prop_assert_eq!(part.to_vec(), bytes[cut(place)..cut(place + length.max(1))].to_vec());
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 pub mod address;
 pub mod bucket;
 pub mod buffer;
+pub mod cut;
 pub mod frame_buffer;
 pub mod packets;
 pub mod payloads;

@@ -136,6 +136,13 @@ impl<B: Buffer> Departure<B> {
     pub fn length(&self) -> usize {
         self.headers.as_slice().len().saturating_add(self.payload.length())
     }
+    /// Returns the number of packets that are made of it.
+    pub fn parts(&self) -> u32 {
+        match self.offload.and_then(|offload| offload.segment) {
+            Some(size) => self.payload.length().div_ceil(usize::from(size).max(1)) as u32,
+            None => 1,
+        }
+    }
     /// Returns the number of all bytes of the longest packet that is made of it.
     pub fn length_when_cut(&self) -> usize {
         let segment = self.offload.and_then(|offload| offload.segment);

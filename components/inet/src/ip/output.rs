@@ -111,7 +111,8 @@ impl<B: Buffer> Stack<B> {
         let number = match cutting {
             Cutting::Forbidden => 0,
             Cutting::Allowed => {
-                self.identification(source.into(), destination.into(), request.protocol)
+                let ends = (source.into(), destination.into());
+                self.identifications(ends, request.protocol, packet.parts())
             }
         };
         let fields = Ipv4Fields {

@@ -70,8 +70,8 @@ impl<B: Buffer> Stack<B> {
         if total > PACKET_MAX || room == 0 || packet.headers.as_slice().len() > room {
             return Err(SendError::TooBig(mtu));
         }
-        let (source, destination) = (fields.source.into(), fields.destination.into());
-        let number = self.identification(source, destination, inner);
+        let ends = (fields.source.into(), fields.destination.into());
+        let number = self.identifications(ends, inner, 1);
         let outer = Ipv6Fields { next_header: outer, ..*fields };
         for offset in (0..total).step_by(room) {
             let end = total.min(offset + room);

@@ -340,8 +340,14 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn dropped(&self, reason: DropReason) {
         self.drops.add(reason);
     }
-    /// Returns a number for fragments of a packet. Who sees those of one destination learns nothing of another's.
-    pub(crate) fn identification(&self, source: IpAddr, destination: IpAddr, protocol: u8) -> u32 {
+    /// Returns the first of `count` numbers for fragments, one for each packet. An observer of those of one destination learns
+    /// nothing of another's.
+    pub(crate) fn identifications(
+        &self,
+        (source, destination): (IpAddr, IpAddr),
+        protocol: u8,
+        count: u32,
+    ) -> u32 {
         let mut bytes = [0; 33];
         let ends = [source, destination].map(crate::base::address::bits);
         let octets = ends.iter().flat_map(|bits| bits.to_be_bytes());
@@ -350,7 +356,7 @@ impl<B: Buffer> Stack<B> {
         }
         let hash = self.random.hash(&bytes);
         let counter = self.identifications.get(hash as usize % IDENTIFICATIONS);
-        let count = counter.map_or(0, |counter| counter.fetch_add(1, Ordering::Relaxed));
+        let count = counter.map_or(0, |counter| counter.fetch_add(count, Ordering::Relaxed));
         count.wrapping_add((hash >> 32) as u32)
     }
 }

@@ -164,6 +164,8 @@ bitflags::bitflags! {
         const TCP6 = 4;
         /// Cutting of UDP. Needs `CHECKSUM`.
         const UDP = 8;
+        /// Cutting of TCP by the link's software ([`crate::cut_tcp`]), of what its device does not cut. Needs nothing.
+        const CUT_TCP = 16;
     }
 }
 

@@ -167,7 +167,7 @@ impl<B: Buffer> Stack<B> {
         packet.patch(LENGTH_AT, length as u16);
         if needs_number {
             let source = dispatch.path.source;
-            let number = self.identification(source, destination, dispatch.request.protocol);
+            let number = self.identifications((source, destination), dispatch.request.protocol, 1);
             packet.patch(IDENTIFICATION_AT, number as u16);
         }
         if let IpAddr::V4(source) = dispatch.path.source

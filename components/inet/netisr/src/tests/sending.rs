@@ -111,6 +111,19 @@ fn chain(pieces: usize, length: usize) -> BufferChain<PacketSegment> {
     chain
 }
 
+/// Returns the packets of a departure; `None` if any is lost.
+fn packets(limits: &Limits, departure: Departure<PacketSegment>) -> Option<Vec<Packet>> {
+    let mut packets = Vec::new();
+    (limits.packets(departure, &mut packets) == 0).then_some(packets)
+}
+
+/// Returns the only packet of a departure; `None` if it is lost.
+fn packet(limits: &Limits, departure: Departure<PacketSegment>) -> Option<Packet> {
+    let mut packets = packets(limits, departure)?;
+    assert_eq!(packets.len(), 1);
+    packets.pop()
+}
+
 fn headers(length: usize, type_of: u16) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
     bytes[12..14].copy_from_slice(&type_of.to_be_bytes());
@@ -121,7 +134,7 @@ fn headers(length: usize, type_of: u16) -> Vec<u8> {
 #[test]
 fn packets_keep_their_bytes_in_as_few_segments_as_the_card_takes() {
     let limits = Limits::of(&info(Offloads::empty()), 1);
-    assert_eq!(limits.link_offloads(), LinkOffloads::empty());
+    assert_eq!(limits.link_offloads(), LinkOffloads::CUT_TCP);
     // (pieces, bytes of each, segments of the packet)
     for (pieces, length, segments) in
         [(0, 0, 0), (1, 90, 0), (1, 91, 1), (17, 1000, 17), (18, 50, 1), (30, 1500, 11), (18, 1, 0)]
@@ -129,14 +142,14 @@ fn packets_keep_their_bytes_in_as_few_segments_as_the_card_takes() {
         let payload = chain(pieces, length);
         let header = headers(54, 0x0800);
         let expected = [header.clone(), payload.to_vec()].concat();
-        let packet = limits.packet(Departure::new(&header, payload).unwrap()).unwrap();
+        let packet = packet(&limits, Departure::new(&header, payload).unwrap()).unwrap();
         assert_eq!(bytes_of(&packet), expected, "{pieces} pieces of {length}");
         assert_eq!(packet.segments.len(), segments, "{pieces} pieces of {length}");
         assert_eq!((packet.checksum, packet.segmentation), (None, None));
     }
     // More than all segments hold.
     let huge = Departure::new(&headers(54, 0x0800), chain(40, 4000)).unwrap();
-    assert!(limits.packet(huge).is_none());
+    assert!(packet(&limits, huge).is_none());
 }
 
 #[test]
@@ -145,7 +158,7 @@ fn checksums_and_segmentation_are_left_to_a_card_that_has_them() {
     assert_eq!(limits.link_offloads(), LinkOffloads::all());
     let offload = |length: usize, type_of: u16, offload: TransportOffload| {
         let departure = Departure::new(&headers(length, type_of), chain(2, 4000)).unwrap();
-        let packet = limits.packet(Departure { offload: Some(offload), ..departure }).unwrap();
+        let packet = packet(&limits, Departure { offload: Some(offload), ..departure }).unwrap();
         (packet.checksum.unwrap(), packet.segmentation)
     };
     let tcp = TransportOffload { header_length: 32, checksum_offset: 16, segment: Some(1448) };
@@ -165,10 +178,55 @@ fn checksums_and_segmentation_are_left_to_a_card_that_has_them() {
     let mut bytes = headers(66, 0x0800);
     bytes[34 + 13] = 0x90;
     let departure = Departure::new(&bytes, chain(2, 4000)).unwrap();
-    let packet = limits.packet(Departure { offload: Some(tcp), ..departure }).unwrap();
-    assert_eq!(packet.segmentation, cut(kind4, 66, true));
+    let cut_by_card = packet(&limits, Departure { offload: Some(tcp), ..departure }).unwrap();
+    assert_eq!(cut_by_card.segmentation, cut(kind4, 66, true));
     // Work about headers that are not there is refused.
     let wrong = TransportOffload { header_length: 99, ..tcp };
     let departure = Departure::new(&bytes, chain(1, 400)).unwrap();
-    assert!(limits.packet(Departure { offload: Some(wrong), ..departure }).is_none());
+    assert!(packet(&limits, Departure { offload: Some(wrong), ..departure }).is_none());
+}
+
+#[test]
+fn segments_that_the_card_does_not_cut_are_cut_here() {
+    let work = Offloads::SEND_CHECKSUM | Offloads::SEND_TCP4;
+    // (offloads, flags of TCP, pieces of 3500 bytes, packets, whether their checksums are left to the card)
+    for (offloads, flags, pieces, count, is_left) in [
+        (Offloads::empty(), 0x10, 2, 5, false),
+        (Offloads::SEND_CHECKSUM, 0x10, 2, 5, true),
+        (work, 0x10, 2, 1, true),
+        // Without knowledge of ECN it would repeat CWR.
+        (work, 0x90, 2, 5, true),
+        (work | Offloads::SEND_ECN, 0x90, 2, 1, true),
+        // More pieces than it takes.
+        (work, 0x10, 18, 44, true),
+    ] {
+        let limits = Limits::of(&info(offloads), 1);
+        let mut bytes = headers(66, 0x0800);
+        bytes[34 + 13] = flags;
+        let payload = chain(pieces, 3500);
+        let whole = payload.to_vec();
+        let offload =
+            TransportOffload { header_length: 32, checksum_offset: 16, segment: Some(1448) };
+        let departure = Departure::new(&bytes, payload).unwrap();
+        let cut = packets(&limits, Departure { offload: Some(offload), ..departure }).unwrap();
+        assert_eq!(cut.len(), count, "{offloads:?} {flags:x} {pieces}");
+        let bodies: Vec<u8> = cut.iter().flat_map(|one| bytes_of(one).split_off(66)).collect();
+        assert_eq!(bodies, whole);
+        assert!(cut.iter().all(|one| one.checksum.is_some() == is_left));
+        assert!(cut.iter().all(|one| one.segmentation.is_some() == (count == 1)));
+        assert!(cut.iter().all(|one| one.segments.len() <= 17));
+        let sequences: Vec<u32> = cut
+            .iter()
+            .map(|one| u32::from_be_bytes(bytes_of(one)[38..42].try_into().unwrap()))
+            .collect();
+        assert!(sequences.windows(2).all(|two| two[1] - two[0] == 1448));
+    }
+    // What is not cut is lost as often as it has parts.
+    let limits = Limits::of(&info(Offloads::SEND_CHECKSUM), 1);
+    let bytes = headers(66, 0x0800);
+    let offload = TransportOffload { header_length: 60, checksum_offset: 16, segment: Some(1448) };
+    let departure = Departure::new(&bytes, chain(2, 4000)).unwrap();
+    let mut none = Vec::new();
+    assert_eq!(limits.packets(Departure { offload: Some(offload), ..departure }, &mut none), 6);
+    assert!(none.is_empty());
 }

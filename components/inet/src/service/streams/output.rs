@@ -41,13 +41,13 @@ use packet::{
 };
 use tcp::{Flow, Outgoing, TcpFlags, TcpSegment};
 
-/// Payload that a connection gives at a time, where it is not cut here.
+/// Payload that a connection gives at a time, where the link cuts it.
 const CUT_LATER: u32 = 65_000;
 /// Payload that a connection gives at a time, where it is cut here.
 const CUT_HERE: u32 = 16_384;
 /// Payload that a connection gives at a time to one of this host.
 const LOCAL: u32 = 65_536;
-/// Parts of frames of a packet that a card cuts, at most.
+/// Parts of frames of a packet for a link of which only the device cuts, at most.
 const PIECES_MAX: usize = 20;
 /// ECT(0) in the header of IP (RFC 3168).
 const ECN_CAPABLE: u8 = 2;
@@ -161,7 +161,7 @@ impl SocketState {
         }
         let limit = match &live.path {
             Some(path) if path.path.is_local => LOCAL,
-            Some(path) if path.can_cut() => CUT_LATER,
+            Some(path) if path.can_cut(passage.outside.taps.are_watching()) => CUT_LATER,
             _ => CUT_HERE,
         };
         let mut out = Outgoing::default();
@@ -258,8 +258,8 @@ pub(crate) fn send(
     let chain = BufferChain::from_pieces(core::mem::take(&mut arrival.payload));
     passage.recycle(arrival);
     let total = chain.length();
-    let is_one = total <= size || path.can_cut() && chain.pieces().len() <= PIECES_MAX;
-    if is_one {
+    let is_short = chain.pieces().len() <= PIECES_MAX || path.does_software_cut();
+    if total <= size || is_short && path.can_cut(passage.outside.taps.are_watching()) {
         let segment = (total > size).then_some(size as u16);
         return push(passage, path, (flow, request), &out.segment, (chain, segment));
     }
@@ -312,7 +312,8 @@ fn push(
     let all = packet.length() as u32;
     let peer = address(flow.remote);
     let mut sum = Sum::pseudo_header(path.path.source, peer, protocol::TCP, all);
-    if path.offloads.contains(LinkOffloads::CHECKSUM) {
+    // The sums of parts are the business of the link that cuts.
+    if path.offloads.contains(LinkOffloads::CHECKSUM) || cut.is_some() {
         packet.patch(CHECKSUM_OFFSET, sum.folded());
         packet.offload = Some(TransportOffload {
             header_length: length as u8,
@@ -330,8 +331,7 @@ fn push(
             return;
         }
     }
-    let count = cut.map_or(1, |size| all.div_ceil(u32::from(size).max(1)));
-    passage.worker.events().add(PacketEvent::TcpOut, count.into());
+    passage.worker.events().add(PacketEvent::TcpOut, packet.parts().into());
     passage.sends.push(PendingPacket { path: path.path, request, packet });
 }
 

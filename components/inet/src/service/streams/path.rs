@@ -61,8 +61,16 @@ impl StreamPath {
         }
         settings
     }
-    /// Returns whether the card cuts segments.
-    pub(crate) fn can_cut(&self) -> bool {
+    /// Returns whether packets that are to be cut into segments can be left to the link. As on Linux, taps see segments if software
+    /// cuts, so the stack does it while there are taps.
+    pub(crate) fn can_cut(&self, has_taps: bool) -> bool {
+        self.does_device_cut() || self.does_software_cut() && !has_taps
+    }
+    /// Returns whether the link's software cuts what its device does not.
+    pub(crate) fn does_software_cut(&self) -> bool {
+        self.offloads.contains(LinkOffloads::CUT_TCP)
+    }
+    fn does_device_cut(&self) -> bool {
         let needed = match self.request.destination {
             IpAddr::V4(_) => LinkOffloads::CHECKSUM | LinkOffloads::TCP4,
             IpAddr::V6(_) => LinkOffloads::CHECKSUM | LinkOffloads::TCP6,

@@ -1,4 +1,5 @@
 //! Tests of streams.
+mod cut;
 mod direct;
 mod direct_ends;
 mod fuzz;

@@ -258,6 +258,14 @@ impl PacketLink for Cable {
     fn transmit(&self, batch: &mut Vec<Departure<PacketSegment>>) {
         let mut frames = self.frames.lock().unwrap();
         for packet in batch.drain(..) {
+            let is_cut = packet.offload.is_some_and(|offload| offload.segment.is_some());
+            if is_cut && self.offloads.contains(LinkOffloads::CUT_TCP) {
+                let cut = cut_tcp(packet, 14, PartChecksum::Written, |headers, payload| {
+                    frames.push_back([headers, &payload.to_vec()].concat());
+                });
+                cut.expect("the packet is one of TCP");
+                continue;
+            }
             assert!(packet.offload.is_none() || !self.offloads.is_empty());
             frames.push_back([packet.headers.as_slice(), &packet.payload.to_vec()].concat());
         }
@@ -309,6 +317,11 @@ impl Pair {
         });
         let random = Xorshift::new(seed);
         Pair { hosts, cables, weather, on_the_way: BinaryHeap::new(), random, count: 0 }
+    }
+    /// Gives a host another card.
+    pub fn set_card(&mut self, host: usize, offloads: LinkOffloads) {
+        self.cables[host] = Arc::new(Cable { frames: Mutex::default(), offloads });
+        self.hosts[host].inet.set_link(CARD, Some(self.cables[host].clone()));
     }
     /// Retires the stack of a host, and gives the host a successor with a fresh card. Returns the old one, whose frames go nowhere
     /// from now on.
