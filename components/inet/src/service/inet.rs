@@ -174,7 +174,8 @@ impl Inet {
     pub(super) fn end_restoring(&self) {
         self.enter(StackPhase::Running);
     }
-    fn is_running(&self) -> bool {
+    /// Returns whether it has all sockets, and no successor.
+    pub(crate) fn is_running(&self) -> bool {
         self.phase.load(Ordering::Relaxed) == StackPhase::Running as u8
     }
     /// Returns whether there will be a successor that gets what is kept.

@@ -65,9 +65,12 @@ pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>,
     }
 }
 
-/// Answers a segment of no connection by a reset.
+/// Answers a segment of no connection by a reset. A successor that does not have all sockets of its predecessor yet drops it: the
+/// connection may come, and the peer sends again.
 pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>) {
-    if let Some(reset) = arrival.segment.reset_reply() {
+    if inet.is_running()
+        && let Some(reset) = arrival.segment.reset_reply()
+    {
         let ends = (&arrival.flow, arrival.interface);
         send_bare(inet, passage, ends, &StreamOptions::default(), reset);
     }

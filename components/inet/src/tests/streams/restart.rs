@@ -133,6 +133,28 @@ fn a_listener_and_a_connect_under_way_go_on() {
 }
 
 #[test]
+fn a_write_before_the_other_end_is_there_again_resets_nothing() {
+    let mut pair = Pair::new(1, Weather::default());
+    let server = Server::new(&pair.hosts[0].inet, "127.0.0.1:80", 5);
+    let mut client = pair.hosts[0].connect("127.0.0.1:80");
+    let mut child = server.accept().unwrap();
+    let old = pair.replace(0);
+    let new = pair.hosts[0].inet.clone();
+    let again = |program: &mut Program, port| {
+        let known = KeptStream { port, ..kept(program) };
+        program.socket = new.restore_stream(program.stream.clone(), known, None).unwrap();
+    };
+    again(&mut client, KeptPort::Chosen);
+    client.write(b"early");
+    again(&mut child, KeptPort::Inherited);
+    drop(old);
+    new.go_on();
+    assert!(pair.until(60, |_| child.stream.readable() == 5));
+    assert_eq!(child.read(100), b"early");
+    assert_eq!((client.stream.take_error(), child.stream.take_error()), (None, None));
+}
+
+#[test]
 fn a_successor_refuses_words_that_contradict_themselves() {
     let mut pair = Pair::new(1, Weather::default());
     let server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
