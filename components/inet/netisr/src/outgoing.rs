@@ -1,11 +1,10 @@
 //! Packets of the stack in the form that cards take.
 use crate::steering;
 use alloc::vec::Vec;
-use inet::{
-    BufferChain, Departure, LinkOffloads, PartChecksum, TransportOffload, cut_tcp, device_work,
-};
+use inet::{BufferChain, Departure, LinkOffloads, PartChecksum, cut_tcp, device_work};
 use interfaces::nic::{
-    HEADER_MAX, HeaderBytes, NicInfo, Offloads, Packet, PacketSegment, SegmentationKind,
+    HEADER_MAX, HeaderBytes, NicInfo, Offloads, Packet, PacketSegment, PartialChecksum,
+    Segmentation, SegmentationKind,
 };
 use packet::ethernet;
 use rt::{PAGE_BYTES, memory::Frame};
@@ -46,14 +45,19 @@ impl Limits {
     pub fn packets(&self, departure: Departure<PacketSegment>, packets: &mut Vec<Packet>) -> u64 {
         let count = u64::from(departure.parts());
         let before = packets.len();
-        match departure.offload {
-            Some(offload) if !self.does_card_cut(&departure, offload) => {
-                self.parts(departure, offload, packets);
+        let headers = departure.headers.as_slice();
+        let work =
+            departure.offload.map(|offload| device_work(headers, ethernet::HEADER_LENGTH, offload));
+        match work {
+            // The headers do not have what the work is about.
+            Some(None) => count,
+            Some(Some((checksum, Some(cut)))) if !self.does_card_cut(&departure, cut) => {
+                self.parts(departure, checksum, packets);
                 count.saturating_sub((packets.len() - before) as u64)
             }
-            offload => {
+            work => {
                 let Departure { headers, payload, .. } = departure;
-                match self.packet(headers.as_slice(), payload, offload) {
+                match self.packet(headers.as_slice(), payload, work.flatten()) {
                     Some(packet) => packets.push(packet),
                     None => return count,
                 }
@@ -61,10 +65,8 @@ impl Limits {
             }
         }
     }
-    /// Returns whether the card does all that is left to be done for a packet.
-    fn does_card_cut(&self, packet: &Departure<PacketSegment>, offload: TransportOffload) -> bool {
-        let work = device_work(packet.headers.as_slice(), ethernet::HEADER_LENGTH, offload);
-        let Some((_, Some(cut))) = work else { return true };
+    /// Returns whether the card cuts a packet.
+    fn does_card_cut(&self, packet: &Departure<PacketSegment>, cut: Segmentation) -> bool {
         let needed = match cut.kind {
             SegmentationKind::Tcp4 => Offloads::SEND_CHECKSUM | Offloads::SEND_TCP4,
             SegmentationKind::Tcp6 => Offloads::SEND_CHECKSUM | Offloads::SEND_TCP6,
@@ -79,39 +81,33 @@ impl Limits {
     fn parts(
         &self,
         departure: Departure<PacketSegment>,
-        offload: TransportOffload,
+        checksum: PartialChecksum,
         packets: &mut Vec<Packet>,
     ) {
-        let (sums, offload) = if self.offloads.contains(Offloads::SEND_CHECKSUM) {
-            let of_part = TransportOffload { segment: None, ..offload };
-            (PartChecksum::LeftToDevice, Some(of_part))
+        let (sums, work) = if self.offloads.contains(Offloads::SEND_CHECKSUM) {
+            (PartChecksum::LeftToDevice, Some((checksum, None)))
         } else {
             (PartChecksum::Written, None)
         };
         packets.reserve(departure.parts() as usize);
         // A packet of anything but TCP is lost, which the caller sees by the number of parts.
         let _ = cut_tcp(departure, ethernet::HEADER_LENGTH, sums, |headers, payload| {
-            packets.extend(self.packet(headers, payload, offload));
+            packets.extend(self.packet(headers, payload, work));
         });
     }
-    /// Returns a packet for the card. `None` if memory was refused, or it cannot be sent.
+    /// Returns a packet for the card, with the work that the card does. `None` if memory was refused, or it cannot be sent.
     fn packet(
         &self,
         headers: &[u8],
         payload: BufferChain<PacketSegment>,
-        offload: Option<TransportOffload>,
+        work: Option<(PartialChecksum, Option<Segmentation>)>,
     ) -> Option<Packet> {
         let (header, segments) = match with_payload(headers, &payload) {
             Some(whole) => (whole, Vec::new()),
             None => (HeaderBytes::new(headers)?, self.segments(payload)?),
         };
-        let (checksum, segmentation) = match offload {
-            Some(offload) => {
-                let work = device_work(headers, ethernet::HEADER_LENGTH, offload)?;
-                (Some(work.0), work.1)
-            }
-            None => (None, None),
-        };
+        let (checksum, segmentation) =
+            work.map_or((None, None), |(checksum, cut)| (Some(checksum), cut));
         let flow = self.key.map_or(0, |key| steering::flow(headers, key));
         Some(Packet { tag: 0, header, segments, checksum, segmentation, flow })
     }
