@@ -33,7 +33,6 @@ const LENGTH_MAX: usize = 0xffff;
 const PORTS: Range<usize> = 0..4;
 const ACKNOWLEDGEMENT: Range<usize> = 8..12;
 const OFFSET: usize = 12;
-const FLAGS: usize = 13;
 const WINDOW: Range<usize> = 14..16;
 const CHECKSUM: Range<usize> = tcp::CHECKSUM_OFFSET..tcp::CHECKSUM_OFFSET + 2;
 /// The bits beside the offset of the data.
@@ -70,17 +69,10 @@ impl Version {
             Version::V6 => [14..18, 20..22],
         }
     }
-    /// Returns the place of the length.
-    fn length(self) -> Range<usize> {
-        match self {
-            Version::V4 => 16..18,
-            Version::V6 => 18..20,
-        }
-    }
 }
 
-/// The checksum of the header of IPv4.
-const CHECKSUM4: Range<usize> = 24..26;
+/// The length of the payload in the header of IPv6.
+const LENGTH6: Range<usize> = 18..20;
 
 /// The headers of a segment, whose checksum is not verified.
 pub struct ReceivedSegment {
@@ -153,7 +145,8 @@ impl ReceivedSegment {
         let bytes = total.checked_sub(transport - ethernet::HEADER_LENGTH)?;
         let (header, _) = TcpHeader::parse(head.get(transport..)?, bytes).ok()?;
         let length = bytes.checked_sub(header.length())?;
-        let (flags, offset) = (*head.get(transport + FLAGS)?, *head.get(transport + OFFSET)?);
+        let (flags, offset) =
+            (*head.get(transport + tcp::FLAGS_OFFSET)?, *head.get(transport + OFFSET)?);
         let can_merge = length > 0 && flags & !PUSH == ACK && offset & RESERVED == 0;
         Some(ReceivedSegment {
             head: *head,
@@ -195,7 +188,9 @@ impl ReceivedSegment {
     }
     /// Returns whether its program should see the data at once.
     pub fn has_push(&self) -> bool {
-        self.of_transport(FLAGS..FLAGS + 1).first().is_some_and(|flags| flags & PUSH != 0)
+        self.of_transport(tcp::FLAGS_OFFSET..tcp::FLAGS_OFFSET + 1)
+            .first()
+            .is_some_and(|flags| flags & PUSH != 0)
     }
     /// Returns whether it has data, and nothing else that its receiver must see.
     pub fn can_merge(&self) -> bool {
@@ -244,22 +239,20 @@ impl ReceivedSegment {
     pub fn describe(&mut self, length: usize) {
         let transport = self.version.transport();
         let counted = self.headers.saturating_add(length);
-        let link_and_base = match self.version {
-            Version::V4 => ethernet::HEADER_LENGTH,
-            Version::V6 => transport,
-        };
-        self.put(self.version.length(), counted.saturating_sub(link_and_base) as u16);
-        if self.version == Version::V4 {
-            self.put(CHECKSUM4, 0);
-            let sum = Sum::of(self.part(ethernet::HEADER_LENGTH..transport));
-            self.put(CHECKSUM4, sum.checksum());
+        match self.version {
+            Version::V4 => {
+                let header = self.head.get_mut(ethernet::HEADER_LENGTH..transport);
+                let total = counted.saturating_sub(ethernet::HEADER_LENGTH) as u16;
+                ipv4::set_total_length(header.unwrap_or_default(), total);
+            }
+            Version::V6 => self.put(LENGTH6, counted.saturating_sub(transport) as u16),
         }
         let sum = self.pseudo_header(length, transport).folded();
         self.put(transport + CHECKSUM.start..transport + CHECKSUM.end, sum);
     }
     /// Sets the flag of [`ReceivedSegment::has_push`].
     pub fn push(&mut self) {
-        if let Some(flags) = self.head.get_mut(self.version.transport() + FLAGS) {
+        if let Some(flags) = self.head.get_mut(self.version.transport() + tcp::FLAGS_OFFSET) {
             *flags |= PUSH;
         }
     }

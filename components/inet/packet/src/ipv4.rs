@@ -121,6 +121,18 @@ impl Ipv4Fields {
     }
 }
 
+/// Writes the length of the whole packet into the bytes of a header with its options, and the checksum of the header. Other bytes
+/// are left as they are.
+pub fn set_total_length(header: &mut [u8], length: u16) {
+    let Ok((fields, _)) = Ipv4Header::mut_from_prefix(header) else { return };
+    fields.total_length = U16::new(length);
+    fields.checksum = U16::ZERO;
+    let checksum = Sum::of(header).checksum();
+    if let Ok((fields, _)) = Ipv4Header::mut_from_prefix(header) {
+        fields.checksum = U16::new(checksum);
+    }
+}
+
 impl Ipv4Header {
     /// Returns the sender.
     pub fn source(&self) -> Ipv4Addr {

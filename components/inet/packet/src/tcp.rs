@@ -11,6 +11,8 @@ pub const HEADER_LENGTH: usize = size_of::<TcpHeader>();
 pub const OPTIONS_MAX: usize = 40;
 /// Offset of the checksum in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
+/// Place of the flags of [`TcpFlags`] but the reserved ones.
+pub const FLAGS_OFFSET: usize = 13;
 
 bitflags::bitflags! {
     /// Flags of a segment.

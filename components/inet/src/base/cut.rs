@@ -18,15 +18,12 @@ use packet::{
     tcp::{self, TcpFlags},
 };
 
-/// Places in the header of IPv4.
-const TOTAL_LENGTH: usize = 2;
+/// Place in the header of IPv4.
 const IDENTIFICATION: usize = 4;
-const CHECKSUM4: usize = 10;
 /// Place in the header of IPv6.
 const PAYLOAD_LENGTH: usize = 4;
-/// Places in the header of TCP.
+/// Place in the header of TCP.
 const SEQUENCE: usize = 4;
-const FLAGS: usize = 13;
 
 /// The state of the checksums of TCP in the parts of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +102,9 @@ impl<'h> PartHeaders<'h> {
         Some(PartHeaders {
             sequence: u32::from_be_bytes(field(bytes, transport + SEQUENCE)?),
             identification: u16::from_be_bytes(field(bytes, network + IDENTIFICATION)?),
-            flags: TcpFlags::from_bits_truncate((*bytes.get(transport + FLAGS)?).into()),
+            flags: TcpFlags::from_bits_truncate(
+                (*bytes.get(transport + tcp::FLAGS_OFFSET)?).into(),
+            ),
             bytes,
             network,
             transport,
@@ -121,12 +120,10 @@ impl<'h> PartHeaders<'h> {
             self.put(network + PAYLOAD_LENGTH, (length as u16).to_be_bytes());
         } else {
             let length = self.bytes.len() - network + length;
-            self.put(network + TOTAL_LENGTH, (length as u16).to_be_bytes());
             self.put(network + IDENTIFICATION, self.identification.to_be_bytes());
             self.identification = self.identification.wrapping_add(1);
-            self.put(network + CHECKSUM4, [0; 2]);
-            let sum = Sum::of(self.bytes.get(network..transport).unwrap_or_default());
-            self.put(network + CHECKSUM4, sum.checksum().to_be_bytes());
+            let header = self.bytes.get_mut(network..transport).unwrap_or_default();
+            ipv4::set_total_length(header, length as u16);
         }
         let mut flags = self.flags;
         flags.set(TcpFlags::CWR, at == 0 && flags.contains(TcpFlags::CWR));
@@ -134,7 +131,7 @@ impl<'h> PartHeaders<'h> {
             flags -= TcpFlags::FIN | TcpFlags::PSH;
         }
         self.put(transport + SEQUENCE, self.sequence.wrapping_add(at as u32).to_be_bytes());
-        self.put(transport + FLAGS, [flags.bits() as u8]);
+        self.put(transport + tcp::FLAGS_OFFSET, [flags.bits() as u8]);
         let mut pseudo = self.pseudo;
         pseudo.add_word((self.bytes.len() - transport + length) as u16);
         self.put(transport + tcp::CHECKSUM_OFFSET, pseudo.folded().to_be_bytes());

@@ -13,17 +13,12 @@ use interfaces::{
     },
     sockets::{AdministrationError, LinkCounts, TunnelRecord},
 };
+use packet::tcp::{self, TcpFlags};
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
     static LINKS = "inet.links";
 }
-
-/// Place of the checksum in the header of TCP, by which it differs from UDP's.
-const TCP_CHECKSUM: u8 = 16;
-/// Place of the flags in the header of TCP, and the flag CWR among them.
-const TCP_FLAGS: usize = 13;
-const CWR: u8 = 0x80;
 
 /// Returns the work that is left to the device that gets a packet of these headers, of which the link has the first `link_length`
 /// bytes. `None` if the headers do not have what the work is about.
@@ -34,14 +29,17 @@ pub fn device_work(
 ) -> Option<(PartialChecksum, Option<Segmentation>)> {
     let start = headers.len().checked_sub(offload.header_length.into())?;
     let transport = headers.get(start..)?;
-    let is_tcp = offload.checksum_offset == TCP_CHECKSUM;
+    // UDP has its checksum elsewhere.
+    let is_tcp = usize::from(offload.checksum_offset) == tcp::CHECKSUM_OFFSET;
     let is_version6 = headers.get(link_length)? >> 4 == 6;
     let kind = match (is_tcp, is_version6) {
         (true, false) => SegmentationKind::Tcp4,
         (true, true) => SegmentationKind::Tcp6,
         (false, _) => SegmentationKind::Udp,
     };
-    let has_ecn = is_tcp && transport.get(TCP_FLAGS).is_some_and(|flags| flags & CWR != 0);
+    let flags =
+        transport.get(tcp::FLAGS_OFFSET).map(|flags| TcpFlags::from_bits_truncate((*flags).into()));
+    let has_ecn = is_tcp && flags.is_some_and(|flags| flags.contains(TcpFlags::CWR));
     let header_length = u16::try_from(headers.len()).ok()?;
     let segmentation =
         offload.segment.map(|size| Segmentation { kind, size, header_length, has_ecn });
