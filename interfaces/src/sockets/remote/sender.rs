@@ -139,13 +139,16 @@ impl RecordSender {
     }
     /// Wakes the client for all records, those of other threads too, until the result is dropped: the caller waits for the client.
     pub(crate) fn free_bell(&self) -> FreeBell<'_> {
-        self.sending.lock().waiters += 1;
-        self.ring();
+        self.ring(|sending| sending.waiters += 1);
         FreeBell(self)
     }
-    /// Wakes the client for what was posted while the bell was held back.
-    fn ring(&self) {
-        let is_owed = core::mem::take(&mut self.sending.lock().is_owed);
+    /// Changes the counts, and wakes the client for the records that were posted while the bell was held back.
+    fn ring(&self, change: impl FnOnce(&mut Sending)) {
+        let is_owed = {
+            let sending = &mut *self.sending.lock();
+            change(sending);
+            core::mem::take(&mut sending.is_owed)
+        };
         if is_owed && let Some(bell) = self.bell.get() {
             bell.answer(Doorbell::Ring);
         }
@@ -163,8 +166,7 @@ pub(crate) struct HeldBell<'a>(&'a RecordSender);
 
 impl Drop for HeldBell<'_> {
     fn drop(&mut self) {
-        self.0.sending.lock().holders -= 1;
-        self.0.ring();
+        self.0.ring(|sending| sending.holders -= 1);
     }
 }
 
