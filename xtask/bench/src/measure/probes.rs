@@ -175,6 +175,9 @@ pub fn has_row(filter: &str, suites: &[&str]) -> Result<bool> {
     let mut probes = Command::new(folder()?.join("probes"));
     probes.args(["names", filter]).args(suites);
     let said = probes.output().context("asking the probes for names")?;
+    if !said.status.success() {
+        bail!("asking the probes for names: {}", String::from_utf8_lossy(&said.stderr));
+    }
     Ok(!said.stdout.is_empty())
 }
 

@@ -221,7 +221,7 @@ fn segments_that_the_card_does_not_cut_are_cut_here() {
             .collect();
         assert!(sequences.windows(2).all(|two| two[1] - two[0] == 1448));
     }
-    // What is not cut is lost as often as it has parts.
+    // A packet that cannot be cut counts as lost once for each of its parts.
     let limits = Limits::of(&info(Offloads::SEND_CHECKSUM), 1);
     let bytes = headers(66, 0x0800);
     let offload = TransportOffload { header_length: 60, checksum_offset: 16, segment: Some(1448) };

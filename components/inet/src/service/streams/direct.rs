@@ -64,7 +64,7 @@ impl Inet {
         self.take_backlog(&peer);
         let is_done = tried.contains(DirectTry::DONE);
         if is_done {
-            // What follows a try that failed takes it anyway.
+            // The caller of a try that failed takes it anyway.
             self.take_backlog(socket);
         }
         is_done
@@ -79,7 +79,7 @@ impl Inet {
             if is_due && !self.is_watched() { state.open_to_peer(self, now_ns) } else { None };
         drop(state);
         let Some((peer, tried)) = heard else {
-            // What follows takes the backlog anyway.
+            // The caller of a read that is not done takes the backlog anyway.
             if !is_due {
                 self.take_backlog(socket);
             }

@@ -167,7 +167,7 @@ impl Life {
         for mut frame in frames {
             let ends = tcp_of(&frame).map(|(ends, ..)| ends);
             if is_good(ends) {
-                // What the neighbour's address is taken for is not the matter here.
+                // This test does not judge the address that the stack takes for the neighbour's.
                 frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
                 self.pair.cables[1].frames.lock().unwrap().push_back(frame);
                 continue;
