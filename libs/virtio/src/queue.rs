@@ -278,8 +278,7 @@ impl<T> Queue<T> {
     /// # Errors
     /// [`Error::Corrupt`] if the device wrote something invalid. The queue is then unusable, and the device must be reset.
     pub fn take(&mut self) -> Result<Option<Used<T>>, Error> {
-        let index = self.memory.load16(self.device_area + 2);
-        let ready = index.wrapping_sub(self.taken);
+        let ready = self.ready();
         if ready == 0 {
             return Ok(None);
         }
@@ -316,12 +315,23 @@ impl<T> Queue<T> {
     /// Asks for an interrupt at the next used chain. Returns `true` if one is there already, so that the caller takes it
     /// before it waits.
     pub fn arm(&mut self) -> bool {
+        self.arm_after(1)
+    }
+
+    /// Asks for an interrupt when the device is done with that many further chains, at least 1; without VIRTIO_F_EVENT_IDX it comes
+    /// at each. Returns `true` if they are there already, so that the caller takes them before it waits.
+    pub fn arm_after(&mut self, chains: u16) -> bool {
         if self.notice == Notification::ByIndex {
             let event = self.driver_area + 4 + 2 * usize::from(self.size);
-            self.memory.store16(event, self.taken);
+            self.memory.store16(event, self.taken.wrapping_add(chains).wrapping_sub(1));
         }
         fence();
-        self.memory.load16(self.device_area + 2) != self.taken
+        self.ready() >= chains
+    }
+
+    /// Returns the number of chains that the device is done with and that were not taken, as the device says.
+    pub fn ready(&self) -> u16 {
+        self.memory.load16(self.device_area + 2).wrapping_sub(self.taken)
     }
 
     /// Ends every chain in flight, after the device was reset. The queue is empty then and cannot be used by the device any

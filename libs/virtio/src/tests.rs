@@ -195,6 +195,23 @@ fn the_device_interrupts_only_where_the_driver_armed() {
     assert_eq!(use_one(true), Woken::Signalled);
 }
 
+#[test]
+fn the_device_interrupts_after_as_many_chains_as_the_driver_asked_for() {
+    let mut rig = rig(feature::EVENT_INDEX, 0, 0x1_3000);
+    for round in 0..3 {
+        assert!(!rig.queue.arm_after(3));
+        for number in 1..=3 {
+            rig.queue.add(&[rig.memory_buffer()], "").unwrap();
+            rig.queue.publish();
+            let chain = rig.model.pop(1).unwrap();
+            rig.model.push(1, &chain, 0);
+            assert_eq!(rig.model.interrupts(), round + number / 3);
+            assert_eq!((rig.queue.ready(), rig.queue.arm_after(3)), (number as u16, number == 3));
+        }
+        while rig.queue.take().unwrap().is_some() {}
+    }
+}
+
 impl Rig {
     fn memory_buffer(&self) -> Buffer {
         self.buffer(0, 8, BufferAccess::Write)

@@ -34,6 +34,8 @@ lock_class! {
 const PATIENCE_NS: u64 = 500_000_000;
 /// Nice value of the threads, which go before ordinary programs.
 const DRIVER_NICE: i8 = -10;
+/// Pause between two looks for ends of packets, in ns: an end is told after this time at the latest.
+const ENDS_PERIOD_NS: u64 = 5_000_000;
 const LINK_UP: u16 = 1;
 const ANNOUNCE: u16 = 2;
 
@@ -89,6 +91,10 @@ pub struct NetPort {
     turn: Mutex<()>,
     /// Signalled when commands may have been answered.
     answered: Event,
+    /// Signalled when a packet is sent while nobody looks for ends.
+    sends: Event,
+    /// The thread that looks for ends waits for a packet.
+    is_resting: AtomicBool,
     sink: Mutex<Option<Arc<dyn NicSink>>>,
     mac: Mutex<MacAddress>,
     /// Queue pairs in use.
@@ -121,6 +127,8 @@ impl NetPort {
             control: control.map(|control| Mutex::new(&CONTROL, control)),
             turn: Mutex::new(&TURN, ()),
             answered: Event::new(),
+            sends: Event::new(),
+            is_resting: AtomicBool::new(false),
             sink: Mutex::new(&SINK, None),
             mac: Mutex::new(&MAC, mac),
             active: AtomicU16::new(1),
@@ -131,14 +139,19 @@ impl NetPort {
         });
         port.device.start();
         port.read_status();
+        let policy = Policy::Fair { nice: DRIVER_NICE };
+        let spawn = |name: &str, body: fn(&NetPort, usize), vector| {
+            let (ours, name) = (port.clone(), format!("{}/{name}", port.info.name));
+            thread::spawn(&name, policy, move || body(&ours, vector))
+        };
+        let mut spawned = spawn("ends", |port, _| port.watch_ends(), 0).map(drop);
         for vector in 0..port.vectors.len() {
-            let ours = port.clone();
-            let name = format!("{}/{vector}", port.info.name);
-            let policy = Policy::Fair { nice: DRIVER_NICE };
-            if thread::spawn(&name, policy, move || ours.serve(vector)).is_err() {
-                port.stop();
-                return Err(Error::Device(rt::device::DeviceError::NoMemory));
-            }
+            let one = spawn(&format!("{vector}"), NetPort::serve, vector).map(drop);
+            spawned = spawned.and(one);
+        }
+        if spawned.is_err() {
+            port.stop();
+            return Err(Error::Device(rt::device::DeviceError::NoMemory));
         }
         let NicInfo { name, mac, mtu, offloads, pairs_max, .. } = &port.info;
         log::info!(
@@ -160,18 +173,46 @@ impl NetPort {
         self.is_stopping.store(true, Release);
         self.fail_all(NicError::Restarted);
         self.vectors.iter().for_each(Vector::wake);
+        self.sends.signal();
     }
 
     fn serve(&self, vector: usize) {
         let Some(source) = self.vectors.get(vector) else { return };
         let mut scratch = Scratch::default();
         while !self.is_stopping.load(Acquire) {
-            if let Err(error) = self.service(vector, &mut scratch) {
-                let name = &self.info.name;
-                log::error!("virtio-net: {name}: {error}; the interface is given up");
-                self.fail_all(NicError::Device);
-            }
+            let served = self.service(vector, &mut scratch);
+            self.check(served);
             source.wait(None);
+        }
+    }
+
+    /// Gives the device up if it broke the protocol.
+    fn check(&self, done: Result<(), Error>) {
+        if let Err(error) = done {
+            log::error!("virtio-net: {}: {error}; the interface is given up", self.info.name);
+            self.fail_all(NicError::Device);
+        }
+    }
+
+    /// Body of the thread that takes the ends of packets for which the device does not interrupt. It looks once a period while
+    /// there are packets in flight.
+    fn watch_ends(&self) {
+        let mut scratch = Scratch::default();
+        while !self.is_stopping.load(Acquire) {
+            let ticket = self.sends.ticket();
+            // A packet that is added after the look finds the flag set.
+            self.is_resting.store(true, SeqCst);
+            let is_busy = self.pairs.iter().any(|pair| pair.send.lock().is_busy());
+            if !is_busy || self.is_dead() {
+                self.sends.wait(ticket, None);
+                continue;
+            }
+            self.is_resting.store(false, SeqCst);
+            self.sends.wait(ticket, Some(time::now().after_ns(ENDS_PERIOD_NS)));
+            for pair in &self.pairs {
+                let taken = self.take_ended(pair, &mut scratch);
+                self.check(taken);
+            }
         }
     }
 
@@ -184,7 +225,8 @@ impl NetPort {
         }
         for (index, pair) in self.pairs.iter().enumerate() {
             if NetPort::vector_of(index, self.vectors.len()) == vector {
-                let ended = self.take_ended(pair, scratch);
+                let is_due = pair.send.lock().has_due_ends();
+                let ended = if is_due { self.take_ended(pair, scratch) } else { Ok(()) };
                 let received = self.take_received(index, pair, scratch);
                 ended.and(received)?;
             }
@@ -206,16 +248,21 @@ impl NetPort {
         taken
     }
 
-    fn take_ended(&self, pair: &QueuePair, scratch: &mut Scratch) -> Result<(), Error> {
-        let taken = {
-            let mut ring = pair.send.lock();
-            if self.is_dead() { Ok((0, 0)) } else { ring.take_all(&mut scratch.ended) }
-        };
-        tell(&mut scratch.ended, &mut scratch.batch);
-        let (packets, bytes) = taken?;
+    /// Takes the ends of a ring's packets to `ended`, and counts them.
+    fn take_from(&self, ring: &mut SendRing, ended: &mut Vec<Ended>) -> Result<(), Error> {
+        let (packets, bytes) = ring.take_all(ended)?;
         self.counts.sent_packets.fetch_add(packets, Relaxed);
         self.counts.sent_bytes.fetch_add(bytes, Relaxed);
         Ok(())
+    }
+
+    fn take_ended(&self, pair: &QueuePair, scratch: &mut Scratch) -> Result<(), Error> {
+        let taken = {
+            let mut ring = pair.send.lock();
+            if self.is_dead() { Ok(()) } else { self.take_from(&mut ring, &mut scratch.ended) }
+        };
+        tell(&mut scratch.ended, &mut scratch.batch);
+        taken
     }
 
     fn take_received(
@@ -312,24 +359,35 @@ impl NetPort {
         if self.is_stopping.load(Acquire) { NicError::Restarted } else { NicError::Device }
     }
 
-    /// Puts packets of `batch` into the queue of a pair, in order, as long as there is room. Packets that are refused go to
-    /// `refused`.
+    /// Puts packets of `batch` into the queue of a pair, in order, as long as there is room. The ends of packets that are refused,
+    /// and due ends of earlier ones, go to `ended`.
     fn submit_to(
         &self,
         pair: &QueuePair,
         batch: &mut Vec<Packet>,
         sink: &Arc<dyn SendSink>,
-        refused: &mut Vec<Ended>,
+        ended: &mut Vec<Ended>,
     ) {
         let mut packets = core::mem::take(batch).into_iter();
         let mut ring = pair.send.lock();
-        while let Some(packet) = packets.as_slice().first() {
+        let mut taken = Ok(());
+        if !self.is_dead() && ring.has_due_ends() {
+            taken = self.take_from(&mut ring, ended);
+        }
+        while taken.is_ok()
+            && let Some(packet) = packets.as_slice().first()
+        {
             let checked = match self.is_dead() {
                 true => Err(self.dead_error()),
                 false => check(packet, &self.info),
             };
             if checked.is_ok() && !ring.has_room(packet) {
-                break;
+                // The next end interrupts, unless it is there.
+                if !ring.await_room() {
+                    break;
+                }
+                taken = self.take_from(&mut ring, ended);
+                continue;
             }
             let Some(packet) = packets.next() else { break };
             let added = match checked {
@@ -340,12 +398,18 @@ impl NetPort {
                     Err(Ended { sink, sent: Sent { tag, result, segments } })
                 }
             };
-            refused.extend(added.err());
+            self.counts.send_errors.fetch_add(added.is_err().into(), Relaxed);
+            ended.extend(added.err());
         }
         if !self.is_dead() {
             ring.publish();
         }
+        drop(ring);
         *batch = packets.collect();
+        self.check(taken);
+        if self.is_resting.load(SeqCst) && self.is_resting.swap(false, SeqCst) {
+            self.sends.signal();
+        }
     }
 
     /// Has the device do a command. Blocks until it has answered, for at most half a second.
@@ -402,24 +466,23 @@ impl Nic for NetPort {
     }
 
     fn submit(&self, batch: &mut Vec<Packet>, sink: &Arc<dyn SendSink>) {
-        let mut refused = Vec::new();
+        let mut ended = Vec::new();
         let active = self.active.load(Acquire);
         if let ([pair, ..], 1) = (self.pairs.as_slice(), active) {
-            self.submit_to(pair, batch, sink, &mut refused);
+            self.submit_to(pair, batch, sink, &mut ended);
         } else {
             let mut all = core::mem::take(batch);
             for (index, pair) in (0..active).zip(&self.pairs) {
                 let is_ours = |packet: &mut Packet| packet.flow % u32::from(active) == index.into();
                 let mut ours: Vec<Packet> = all.extract_if(.., is_ours).collect();
                 if !ours.is_empty() {
-                    self.submit_to(pair, &mut ours, sink, &mut refused);
+                    self.submit_to(pair, &mut ours, sink, &mut ended);
                     batch.append(&mut ours);
                 }
             }
         }
-        if !refused.is_empty() {
-            self.counts.send_errors.fetch_add(refused.len() as u64, Relaxed);
-            tell(&mut refused, &mut Vec::new());
+        if !ended.is_empty() {
+            tell(&mut ended, &mut Vec::new());
         }
     }
 

@@ -138,7 +138,7 @@ impl ReceiveRing {
         let length = written.saturating_sub(HEADER_BYTES).min(FRAME_BYTES) as u16;
         let mut piece =
             ReceivedPiece { buffer, offset: PAYLOAD_OFFSET, length, lead: Lead::default() };
-        let Some(mut partial) = self.partial.take() else {
+        let Some(partial) = &mut self.partial else {
             return self.begin(piece, &start, done);
         };
         let lead = start.get(..written.min(HEADER_BYTES)).unwrap_or_default();
@@ -148,10 +148,13 @@ impl ReceiveRing {
         partial.bytes += piece.bytes();
         let is_sound = written > 0 && partial.bytes <= SEGMENTED_MAX;
         partial.more.push(piece);
-        match (is_sound, partial.missing) {
-            (false, _) => self.refuse(partial),
-            (true, 0) => self.finish(partial, done),
-            (true, _) => self.partial = Some(partial),
+        if is_sound && partial.missing > 0 {
+            return;
+        }
+        match (is_sound, self.partial.take()) {
+            (true, Some(partial)) => self.finish(partial, done),
+            (false, Some(partial)) => self.refuse(partial),
+            (_, None) => {}
         }
     }
 
@@ -165,11 +168,12 @@ impl ReceiveRing {
         let buffers = if self.mode.is_merged { header.buffers.get() } else { 1 };
         let bytes = first.bytes();
         let missing = buffers.saturating_sub(1);
-        let partial = PartialPacket { header, first, more: Vec::new(), missing, bytes };
+        let mut partial = PartialPacket { header, first, more: Vec::new(), missing, bytes };
         // The device cannot have used more buffers than it was given.
         if buffers == 0 || missing > self.queue.in_flight() {
             return self.refuse(partial);
         }
+        partial.more.reserve_exact(missing.into());
         if missing == 0 {
             return self.finish(partial, done);
         }

@@ -17,6 +17,11 @@ const _: () = assert!(HEADER_BYTES + HEADER_MAX <= SLOT_BYTES);
 /// The greatest number of buffers of a packet: the slot's, and one a segment.
 pub(crate) const BUFFERS_MAX: u16 = 1 + SEGMENTS_MAX as u16;
 
+/// The part of the queue that the device may be done with before it interrupts.
+const DELAYED_SHARE: u16 = 4;
+/// The client is told at once of that many packets that the device is done with; of fewer at the driver's next look.
+const ENDS_MIN: u16 = 16;
+
 /// A packet in flight.
 pub(crate) struct SendFlight {
     slot: u16,
@@ -39,6 +44,8 @@ pub(crate) struct SendRing {
     queue: Queue<SendFlight>,
     slots: DmaBuffer,
     free_slots: Vec<u16>,
+    /// A packet waits for room.
+    is_awaited: bool,
     /// Scratch list, reused from packet to packet.
     buffers: Vec<Buffer>,
 }
@@ -50,7 +57,10 @@ impl SendRing {
         let slots = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES)?;
         let free_slots = (0..count).rev().collect();
         let buffers = Vec::with_capacity(BUFFERS_MAX.into());
-        Ok(SendRing { queue, slots, free_slots, buffers })
+        let mut ring = SendRing { queue, slots, free_slots, is_awaited: false, buffers };
+        let delay = ring.delay();
+        ring.queue.arm_after(delay);
+        Ok(ring)
     }
 
     /// Returns the number of packets that it holds at once.
@@ -109,13 +119,37 @@ impl SendRing {
         self.queue.publish();
     }
 
-    /// Takes every packet that the device is done with, and asks for an interrupt at the next one. Returns their number and
-    /// bytes.
+    /// Returns whether there are packets whose ends were not taken.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.queue.in_flight() > 0
+    }
+
+    /// Returns whether ends should be taken now: there are many, a packet waits for room, or the device cannot be right.
+    pub(crate) fn has_due_ends(&self) -> bool {
+        let enough = if self.is_awaited { 1 } else { ENDS_MIN.min(self.delay()) };
+        let ready = self.queue.ready();
+        ready >= enough || ready > self.queue.in_flight()
+    }
+
+    /// Asks for an interrupt at the next end, because a packet found no room. Returns whether there is an end already.
+    pub(crate) fn await_room(&mut self) -> bool {
+        self.is_awaited = true;
+        self.queue.arm()
+    }
+
+    /// Returns the number of ends at which the device interrupts.
+    fn delay(&self) -> u16 {
+        (self.queue.size() / DELAYED_SHARE).max(1)
+    }
+
+    /// Takes every packet that the device is done with, and asks for an interrupt when it is done with a part of the queue more.
+    /// Returns their number and bytes.
     ///
     /// # Errors
     /// [`Error::Corrupt`]; packets taken before that are in `done`.
     pub(crate) fn take_all(&mut self, done: &mut Vec<Ended>) -> Result<(u64, u64), Error> {
         let (mut packets, mut bytes) = (0, 0);
+        self.is_awaited = false;
         loop {
             while let Some(used) = self.queue.take()? {
                 self.free_slots.push(used.payload.slot);
@@ -123,7 +157,8 @@ impl SendRing {
                 bytes += u64::from(used.payload.bytes);
                 done.push(used.payload.end(Ok(())));
             }
-            if !self.queue.arm() {
+            let delay = self.delay();
+            if !self.queue.arm_after(delay) {
                 return Ok((packets, bytes));
             }
         }

@@ -40,6 +40,8 @@ struct ModelState {
     feature_select: [u32; 2],
     queue_select: u16,
     interrupt_status: u32,
+    /// Interrupts for chains that were given back.
+    interrupts: usize,
     queues: Vec<ModelQueue>,
     registers: Vec<QueueRegisters>,
 }
@@ -73,6 +75,7 @@ impl Model {
             feature_select: [0; 2],
             queue_select: 0,
             interrupt_status: 0,
+            interrupts: 0,
             queues: (0..queues).map(|_| ModelQueue::default()).collect(),
             registers: (0..queues).map(|_| QueueRegisters::new(queue_size)).collect(),
         };
@@ -128,6 +131,11 @@ impl Model {
         state.queues.get_mut(index)?.pop(state.registers.get(index)?)
     }
 
+    /// Returns the number of interrupts for chains that were given back.
+    pub fn interrupts(&self) -> usize {
+        lock(&self.state).interrupts
+    }
+
     /// Returns the number of chains in `queue` that were not taken.
     pub fn waiting(&self, queue: u16) -> u16 {
         let state = lock(&self.state);
@@ -159,6 +167,7 @@ impl Model {
             let has_event_index = state.driver_features & crate::feature::EVENT_INDEX != 0;
             let is_wanted = ring.push(registers, head, written) || !has_event_index;
             state.interrupt_status |= 1;
+            state.interrupts += usize::from(is_wanted);
             is_wanted.then_some(registers.vector)
         };
         if let Some(vector) = vector {

@@ -43,6 +43,34 @@ fn a_batch_takes_one_notification_and_is_told_of_in_batches() {
 }
 
 #[test]
+fn few_ends_are_told_of_without_an_interrupt_and_many_with_few() {
+    let rig = rig(USUAL);
+    rig.set_mood(Mood::Lazy);
+    for tag in 0..15 {
+        rig.submit(&mut vec![packet(tag, 1)]);
+    }
+    rig.serve_kept();
+    assert_eq!(rig.sink.ended(15).len(), 15);
+    assert_eq!(rig.model.interrupts(), 0);
+    rig.submit(&mut (0..200).map(|tag| packet(tag, 1)).collect());
+    rig.serve_kept();
+    assert_eq!(rig.sink.ended(200).len(), 200);
+    assert!(rig.model.interrupts() <= 200 / 64);
+}
+
+#[test]
+fn the_next_end_interrupts_while_a_packet_waits_for_room() {
+    let rig = rig_with(USUAL, configuration(1), 16);
+    rig.set_mood(Mood::Lazy);
+    let mut batch: Vec<_> = (0..17).map(|tag| packet(tag, 1)).collect();
+    rig.submit(&mut batch);
+    assert_eq!((batch.len(), rig.model.interrupts()), (1, 0));
+    let (queue, chain) = rig.nic.0.lock().unwrap().kept.pop().unwrap();
+    rig.nic.serve(&rig.model, queue, &chain);
+    assert_eq!((rig.sink.ended(1).len(), rig.model.interrupts()), (1, 1));
+}
+
+#[test]
 fn ends_come_in_the_device_s_order() {
     let rig = rig(USUAL);
     rig.set_mood(Mood::Lazy);
