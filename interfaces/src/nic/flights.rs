@@ -31,6 +31,10 @@ use rt::{
 
 /// The greatest number of entries of the driver taken under one hold of the lock.
 const BATCH: usize = 64;
+/// Things to tell for which the lists keep their memory.
+const NEWS_KEPT: usize = 16;
+/// The driver has at least this many times as many buffers as wait to be lent to it, unless a whole entry of them waits.
+const LENT_SHARE: usize = 8;
 /// The greatest length of a received packet: merged, with a VLAN tag.
 const RECEIVED_MAX: usize = 65535 + PACKET_MIN + 4;
 
@@ -85,9 +89,20 @@ struct PartialPacket {
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) ended: Vec<Ended>,
+    /// Ends for one sink, empty between two calls.
+    pub(crate) batch: Vec<Sent>,
     pub(crate) received: Vec<Received>,
     pub(crate) link: Option<LinkState>,
     pub(crate) has_announcement: bool,
+}
+
+impl News {
+    /// Gives a burst's memory back.
+    pub(crate) fn trim(&mut self) {
+        self.ended.shrink_to(NEWS_KEPT);
+        self.batch.shrink_to(NEWS_KEPT);
+        self.received.shrink_to(NEWS_KEPT);
+    }
 }
 
 /// Received packets that a driver counts: those that made no sense, and those that nobody took.
@@ -151,6 +166,8 @@ pub(crate) struct Flights {
     waiting: VecDeque<u32>,
     next_order: u64,
     buffers: Vec<BufferSlot>,
+    /// Buffers that the present driver has.
+    lent: usize,
     /// Numbers of buffers that the present driver has not been lent.
     lending: VecDeque<u32>,
     partial: Option<PartialPacket>,
@@ -161,8 +178,9 @@ pub(crate) struct Flights {
     /// The present driver.
     runs: RunningDriver,
     pub(crate) counts: FlightCounts,
-    /// Scratch list.
+    /// Scratch lists.
     loans: Vec<Loan>,
+    returns: Vec<Loan>,
 }
 
 impl Traffic for Flights {
@@ -199,7 +217,7 @@ impl Traffic for Flights {
             }
             Ok(())
         };
-        while !self.lending.is_empty() && has_room_for_buffers(ring)? {
+        while self.must_lend() && has_room_for_buffers(ring)? {
             match self.lend_some() {
                 Some(entry) => push(ring, &entry)?,
                 None => {
@@ -249,6 +267,7 @@ impl Flights {
             waiting: VecDeque::with_capacity(SENDS),
             next_order: 0,
             buffers: (0..NUMBERS).map(|_| BufferSlot::default()).collect(),
+            lent: 0,
             lending: VecDeque::with_capacity(NUMBERS as usize),
             partial: None,
             offloads: info.offloads,
@@ -257,6 +276,7 @@ impl Flights {
             runs: RunningDriver::default(),
             counts: FlightCounts::default(),
             loans: Vec::with_capacity(BUFFERS),
+            returns: Vec::with_capacity(BUFFERS),
         }
     }
 
@@ -324,27 +344,37 @@ impl Flights {
         buffer.frame.references() == 1 + of_loan
     }
 
+    /// Returns whether buffers are lent to the driver now. While it has enough they wait for further ones, because an entry for each
+    /// would wake the driver for each.
+    fn must_lend(&self) -> bool {
+        let waiting = self.lending.len();
+        waiting >= BUFFERS || self.lent < LENT_SHARE * waiting
+    }
+
     /// Lends the frames of some buffers and returns the entry for them; `None` if a frame could not be lent.
     fn lend_some(&mut self) -> Option<ForthEntry> {
         let mut said = [BufferEntry::default(); BUFFERS];
         self.loans.clear();
+        self.returns.clear();
         let mut count = 0;
         for (entry, number) in said.iter_mut().zip(&self.lending) {
-            let slot = self.buffers.get_mut(*number as usize)?;
-            let frame = slot.frame.as_ref()?.id();
+            let Some(slot) = self.buffers.get_mut(*number as usize) else { break };
+            let Some(frame) = slot.frame.as_ref().map(Frame::id) else { break };
             if slot.lent != Some(frame) {
-                if let Some(before) = slot.lent.take() {
-                    let loan = Loan { frame: before, is_written: true };
-                    self.runs.window.take_back(&[loan]);
-                }
+                let before = slot.lent.take();
+                self.returns.extend(before.map(|frame| Loan { frame, is_written: true }));
                 self.loans.push(Loan { frame, is_written: true });
             }
             *entry = BufferEntry { number: *number, frame: frame.0 };
             count += 1;
         }
+        if !self.returns.is_empty() {
+            self.runs.window.take_back(&self.returns);
+        }
         if !self.loans.is_empty() {
             self.runs.window.lend(&self.loans).ok()?;
         }
+        self.lent += count;
         for number in self.lending.drain(..count) {
             if let Some(slot) = self.buffers.get_mut(number as usize) {
                 slot.is_sent = true;
@@ -434,25 +464,25 @@ impl Flights {
         let piece = self.piece(entry)?;
         let bytes = piece.bytes();
         let (checksum, segmentation) = entry.meaning().ok_or(Corrupt)?;
-        let mut partial = match self.partial.take() {
-            Some(mut partial) => {
+        let partial = match &mut self.partial {
+            Some(partial) => {
                 partial.packet.more.push(piece);
                 partial.bytes += bytes;
                 partial
             }
-            None => {
+            none => {
                 let more = Vec::new();
                 let packet = Received { first: piece, more, checksum, segmentation };
-                PartialPacket { packet, bytes }
+                none.insert(PartialPacket { packet, bytes })
             }
         };
         if bytes == 0 || partial.bytes > RECEIVED_MAX {
             return Err(Corrupt);
         }
         if entry.flags & entries::MORE != 0 {
-            self.partial = Some(partial);
             return Ok(None);
         }
+        let mut partial = self.partial.take().ok_or(Corrupt)?;
         let is_inside = match partial.packet.checksum {
             ChecksumState::Partial(checksum) => checksum.is_inside(partial.bytes),
             ChecksumState::Valid | ChecksumState::Unknown => true,
@@ -491,6 +521,7 @@ impl Flights {
             return Err(Corrupt);
         }
         slot.is_sent = false;
+        self.lent = self.lent.saturating_sub(1);
         let buffer = ReceiveBuffer { number, frame: slot.frame.take().ok_or(Corrupt)? };
         let lead = Lead::new(lead).ok_or(Corrupt)?;
         let mut piece = ReceivedPiece { buffer, offset: entry.offset, length: entry.length, lead };
@@ -517,6 +548,7 @@ impl Flights {
                 }
             }
         }
+        self.lent = 0;
         for (number, slot) in (0..).zip(&mut self.buffers) {
             if let Some(frame) = slot.lent.take() {
                 window.take_back(&[Loan { frame, is_written: true }]);

@@ -39,6 +39,7 @@ lock_class! {
     static WATCH = "nic.proxy.watch";
     static SINK = "nic.proxy.sink";
     static SETTINGS = "nic.proxy.settings";
+    static NEWS = "nic.proxy.news";
 }
 
 /// Nice value of the threads that take news, the same as that of drivers' own: before ordinary programs.
@@ -67,6 +68,8 @@ pub struct NicProxy {
     settings: Mutex<Settings>,
     /// Calls to take news that were not answered yet; the first caller takes them for all.
     takers: AtomicUsize,
+    /// The lists of the caller that takes news, which keep their memory from call to call.
+    news: Mutex<News>,
     /// Signalled when frames could not be lent.
     troubled: Event,
     runs: Box<dyn Fn() -> RunningDriver + Send + Sync>,
@@ -96,6 +99,7 @@ impl NicProxy {
             sink: Mutex::new(&SINK, None),
             settings: Mutex::new(&SETTINGS, Settings::default()),
             takers: AtomicUsize::new(0),
+            news: Mutex::new(&NEWS, News::default()),
             troubled: Event::new(),
             runs,
             watch: Mutex::new(&WATCH, Watch::default()),
@@ -244,15 +248,18 @@ impl NicProxy {
         if self.takers.fetch_add(1, AcqRel) > 0 {
             return;
         }
-        let mut news = News::default();
+        let mut news = core::mem::take(&mut *self.news.lock());
         let mut calls = 1;
         loop {
             while self.take_some(&mut news) {}
+            news.trim();
+            // The next caller finds the lists, or allocates its own.
             match self.takers.compare_exchange(calls, 0, AcqRel, Acquire) {
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(more) => calls = more,
             }
         }
+        *self.news.lock() = news;
     }
 
     /// Takes a batch of news and tells the client. Returns whether there may be more.
@@ -271,7 +278,7 @@ impl NicProxy {
             self.troubled.signal();
         }
         flights::give_back(&window, &news.ended);
-        tell(&mut news.ended, &mut Vec::new());
+        tell(&mut news.ended, &mut news.batch);
         if let Some(state) = news.link.take() {
             self.note_link(state);
         }
