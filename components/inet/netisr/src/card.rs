@@ -35,8 +35,14 @@ const RECEIVE: Offloads = Offloads::RECEIVE_CHECKSUM
 /// The name that Linux's driver of the only cards there are has.
 const DRIVER: &str = "virtio_net";
 
+/// A driver's thread may bring packets to the stack. Where the stack is in another world than its client, the thread that brings
+/// packets also takes the client's answers, for which the stack may wait.
+const BRINGS_DIRECTLY: bool = cfg!(not(all(target_os = "none", skerry_process)));
+
 /// The parts that all cards share.
 pub struct Shared {
+    /// The stack.
+    pub inet: Weak<Inet>,
     /// The queues of the netisrs.
     pub inputs: Arc<[InputQueue]>,
     /// Calls for the thread that attends to cards.
@@ -80,6 +86,7 @@ pub struct Card {
     /// Place in the list of cards.
     number: usize,
     index: InterfaceIndex,
+    inet: Weak<Inet>,
     nic: Arc<dyn Nic>,
     limits: Limits,
     buffers: BufferPool,
@@ -101,7 +108,7 @@ impl Card {
     pub fn new(
         (number, index): (usize, InterfaceIndex),
         nic: Arc<dyn Nic>,
-        Shared { inputs, calls }: &Shared,
+        Shared { inet, inputs, calls }: &Shared,
     ) -> Arc<Card> {
         let info = nic.info();
         let mut key = [0; 8];
@@ -110,6 +117,7 @@ impl Card {
         Arc::new_cyclic(|this| Card {
             number,
             index,
+            inet: Weak::clone(inet),
             limits: Limits::of(&info, key),
             buffers: BufferPool::new(info.buffers),
             sender: Sender::new(Arc::clone(&nic)),
@@ -245,11 +253,27 @@ impl Card {
         }
         self.nic.lend(&mut free);
     }
+    /// Brings a lone packet to the stack if its netisr is idle.
+    fn bring_directly(&self, batch: &mut Vec<Received>) {
+        let ([packet], Some(inet)) = (batch.as_slice(), self.inet.upgrade()) else { return };
+        let netisr = if self.inputs.len() > 1 { self.netisr(packet) } else { 0 };
+        if let Some(queue) = self.inputs.get(netisr)
+            && let Some(mut tools) = queue.claim()
+        {
+            self.bring(&inet, batch, &mut tools);
+            queue.release(tools);
+        }
+    }
 }
 
 impl NicSink for Card {
     fn received(&self, batch: &mut Vec<Received>) {
-        self.distribute(batch);
+        if BRINGS_DIRECTLY {
+            self.bring_directly(batch);
+        }
+        if !batch.is_empty() {
+            self.distribute(batch);
+        }
     }
     fn link(&self, state: LinkState) {
         self.set_link(state);

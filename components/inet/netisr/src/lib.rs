@@ -3,7 +3,7 @@
 //! [`start`] makes the stack ([`Inet`]) and gives each card a [`card::Card`], by which packets come and go:
 //!
 //! ```text
-//! driver's thread:  Card::received -> the input queue of the packet's flow
+//! driver's thread:  Card::received -> the input queue of the packet's flow; a lone packet for an idle netisr -> Inet::received
 //! netisr thread:    input queue -> frames, segments merged -> Inet::received; buffers of the card are lent again
 //! any thread:       Inet -> Card::transmit -> the card, or the queue of packets that wait for room
 //! cards' thread:    keeps the settings of cards in step with the interfaces, and the interfaces with the links
@@ -136,7 +136,11 @@ fn attach(inet: &Arc<Inet>, nics: Vec<Arc<dyn Nic>>) -> Result<(), NoMemory> {
     let inputs: Arc<[InputQueue]> = (0..netisrs()).map(|_| InputQueue::new()).collect();
     let calls = Arc::new(Calls::default());
     inet.stack().watch(calls.clone());
-    let shared = Shared { inputs: Arc::clone(&inputs), calls: Arc::clone(&calls) };
+    let shared = Shared {
+        inet: Arc::downgrade(inet),
+        inputs: Arc::clone(&inputs),
+        calls: Arc::clone(&calls),
+    };
     let cards: Arc<[Arc<Card>]> = (0..)
         .zip(nics)
         .filter_map(|(number, nic)| add_interface(inet, &shared, number, nic))

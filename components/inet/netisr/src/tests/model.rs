@@ -77,6 +77,10 @@ impl Model {
         let packet = self.packet(bytes, 2048);
         self.sink().received(&mut vec![packet]);
     }
+    /// Receives several packets at once.
+    pub fn receive_all(&self, packets: &[Vec<u8>]) {
+        self.sink().received(&mut packets.iter().map(|bytes| self.packet(bytes, 2048)).collect());
+    }
     /// Ends the oldest `count` packets that are under way.
     pub fn end(&self, count: usize) {
         for _ in 0..count {

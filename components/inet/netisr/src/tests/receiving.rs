@@ -52,6 +52,36 @@ fn a_packet_goes_through_the_threads_and_its_answer_to_the_card() {
 }
 
 #[test]
+fn a_lone_packet_is_brought_by_the_driver_s_thread_unless_others_are_before_it() {
+    let model = Model::new();
+    let (inet, _card) = stack_over(&model);
+    let address = InterfaceAddress::new(OWN.into(), 24).unwrap();
+    inet.stack()
+        .configure(|all| {
+            all.edit_interface(CARD, |card| card.flags |= InterfaceFlags::UP)?;
+            all.add_address(CARD, address)
+        })
+        .unwrap();
+    model.take_sent();
+    // No netisr thread runs.
+    model.receive(&question());
+    assert_eq!((model.take_sent().len(), model.lent()), (1, 64));
+    model.receive_all(&[question(), question()]);
+    assert_eq!((model.take_sent().len(), model.lent()), (0, 62));
+    model.receive(&question());
+    assert_eq!((model.take_sent().len(), model.lent()), (0, 61));
+}
+
+#[test]
+fn an_idle_queue_has_one_thread_at_a_time() {
+    let queue = InputQueue::new();
+    let lists = queue.claim().unwrap();
+    assert!(queue.claim().is_none());
+    queue.release(lists);
+    assert!(queue.claim().is_some());
+}
+
+#[test]
 fn buffers_of_packets_that_the_stack_does_not_keep_are_lent_again_at_once() {
     let model = Model::new();
     let (inet, card) = stack_over(&model);
@@ -132,8 +162,8 @@ fn packets_without_room_in_the_queue_are_dropped_and_their_buffers_lent_again() 
     // Nobody takes from the queue: it fills up, and buffers come back from then on.
     let mut frames = 0;
     while model.lent() > 0 && frames < 5000 {
-        model.receive(&stray(1500));
-        frames += 1;
+        model.receive_all(&[stray(1500), stray(1500)]);
+        frames += 2;
     }
     assert_eq!((frames, model.lent()), (64, 0));
     drop(card);

@@ -25,7 +25,7 @@ const CARD: InterfaceIndex = InterfaceIndex(2);
 pub fn stack_over(model: &Arc<Model>) -> (Arc<Inet>, Arc<Card>) {
     let inet = Inet::new([7; 32], Arc::new(RealTime));
     let inputs = [InputQueue::new()].into_iter().collect();
-    let shared = Shared { inputs, calls: Arc::new(Calls::default()) };
+    let shared = Shared { inet: Arc::downgrade(&inet), inputs, calls: Arc::new(Calls::default()) };
     let card = crate::add_interface(&inet, &shared, 0, model.clone()).unwrap();
     card.open();
     (inet, card)
