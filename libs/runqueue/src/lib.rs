@@ -18,6 +18,9 @@ mod weight;
 pub use choose::choose;
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};
-pub use ready::{Class, GRANULARITY_NS, Place, Ready, SLEEPER_CREDIT_NS, rebased_ns};
+pub use ready::{
+    Class, GRANULARITY_NS, PREEMPTIONS_MAX, PROTECTED_NS, Place, Ready, SLEEPER_CREDIT_NS,
+    preempted_at, rebased_ns,
+};
 pub use share::{PERIOD_NS, Share, period};
 pub use weight::{virtual_ns, weight};

@@ -3,6 +3,12 @@ use super::{Fifo, Heap, Priorities, Store};
 
 /// Least lead in virtual time at which the running thread is preempted by another fair one.
 pub const GRANULARITY_NS: u64 = 1_000_000;
+/// Time for which a fair thread that wakes preempted [`PREEMPTIONS_MAX`] times runs on although one wakes that preempts it.
+pub const PROTECTED_NS: u64 = 100_000;
+/// Number of preemptions, with no block between them, from which a fair thread is protected. Of two threads that wake each
+/// other, the one that uses less time is always behind, and runs after each call of the other. That is well if the other would
+/// block for it next, as then neither blocks; a writer goes on, and its reader should run once for many writes.
+pub const PREEMPTIONS_MAX: u32 = 8;
 /// The longest virtual time by which a thread that woke is behind the others: sleeping earns no more than this.
 pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 
@@ -193,6 +199,18 @@ impl<K: Copy + Eq> Ready<K> {
     }
 }
 
+/// Returns the time at which a fair thread that woke preempts the running one: 0 for at once, `None` if the running one goes on.
+///
+/// `virtual_ns` are the virtual times of the woken and of the running one, `times` the time at which the running one was chosen
+/// and the time now. `preemptions` tells how often it was preempted since it blocked.
+pub fn preempted_at(virtual_ns: [u64; 2], times: [u64; 2], preemptions: u32) -> Option<u64> {
+    let ([woken_ns, running_ns], [chosen_ns, now_ns]) = (virtual_ns, times);
+    let ran_ns = now_ns.saturating_sub(chosen_ns);
+    let is_protected = preemptions >= PREEMPTIONS_MAX && ran_ns < PROTECTED_NS;
+    let is_behind = woken_ns + GRANULARITY_NS < running_ns + ran_ns;
+    is_behind.then_some(if is_protected { chosen_ns + PROTECTED_NS } else { 0 })
+}
+
 /// Converts `virtual_ns` from the scale of a queue whose smallest is `from_ns` to one whose smallest is `to_ns`.
 pub fn rebased_ns(virtual_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
     let ahead_ns = virtual_ns as i64 - from_ns as i64;
@@ -308,5 +326,29 @@ mod tests {
         assert_eq!(ready.lent_ns(9_000_000), 9_000_000);
         assert_eq!(ready.lent_ns(90_000_000), 10_000_000 + GRANULARITY_NS);
         assert_eq!(rebased_ns(3, 9, 4), 0);
+    }
+
+    #[test]
+    fn a_thread_that_was_preempted_often_runs_for_a_while() {
+        let (far, chosen_ns) = ([0, GRANULARITY_NS + 1], 50);
+        let end_ns = chosen_ns + PROTECTED_NS;
+        let at = |now_ns, preemptions| preempted_at(far, [chosen_ns, now_ns], preemptions);
+        assert_eq!(at(chosen_ns, PREEMPTIONS_MAX - 1), Some(0));
+        assert_eq!(at(chosen_ns, PREEMPTIONS_MAX), Some(end_ns));
+        assert_eq!(at(end_ns - 1, u32::MAX), Some(end_ns));
+        assert_eq!(at(end_ns, u32::MAX), Some(0));
+    }
+
+    #[test]
+    fn a_thread_is_preempted_by_one_that_is_behind_by_the_granularity() {
+        // The running thread has aged by 9 since it was chosen.
+        assert_eq!(preempted_at([7, GRANULARITY_NS - 2], [50, 59], 0), None);
+        assert_eq!(preempted_at([7, GRANULARITY_NS - 1], [50, 59], 0), Some(0));
+        assert_eq!(preempted_at([7, GRANULARITY_NS - 2], [50, 59], u32::MAX), None);
+        assert_eq!(
+            preempted_at([7, GRANULARITY_NS + 7], [50, 40], 0),
+            None,
+            "a clock that goes back"
+        );
     }
 }

@@ -142,6 +142,8 @@ pub struct Thread {
     system_ticks: AtomicU64,
     voluntary_switches: AtomicU64,
     forced_switches: AtomicU64,
+    /// Number of times that it was preempted since it last blocked or yielded.
+    preemptions: AtomicU32,
     #[cfg(feature = "check")]
     held: UnsafeCell<sync::check::HeldLocks>,
     name: [u8; 16],
@@ -242,6 +244,7 @@ impl Thread {
             system_ticks: AtomicU64::new(0),
             voluntary_switches: AtomicU64::new(0),
             forced_switches: AtomicU64::new(0),
+            preemptions: AtomicU32::new(0),
             #[cfg(feature = "check")]
             held: UnsafeCell::new(sync::check::HeldLocks::new()),
             name: short,

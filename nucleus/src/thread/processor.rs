@@ -19,7 +19,7 @@ use core::{
     },
 };
 use program::ProcessorTime;
-use runqueue::{Class, GRANULARITY_NS, Place, Ready, period, virtual_ns, weight};
+use runqueue::{Class, Place, Ready, period, virtual_ns, weight};
 
 pub(super) struct Queue {
     /// Queued threads. Its `next` is a component's parked thread that a signal of the running thread woke; it continues as
@@ -215,20 +215,19 @@ impl Processor {
         self.is_idle.load(Relaxed) && self.queued.load(Relaxed) == 0
     }
 
-    /// Returns whether `thread` should run instead of the running one. The lock is held.
-    pub(super) fn is_preempted_by(&self, thread: &Thread) -> bool {
+    /// Returns the time from which `thread`, which was queued now, should run instead of the running one: 0 for at once, `None`
+    /// for the time of the next tick or later. The lock is held.
+    pub(super) fn preempted_at(&self, thread: &Thread) -> Option<u64> {
         let queue = self.queue();
         let running = queue.current.get();
-        if self.is_idle.load(Relaxed) {
-            return true;
-        }
         match (thread.class(), running.class()) {
+            _ if self.is_idle.load(Relaxed) => Some(0),
             (Class::FAIR, Class::FAIR) => {
-                let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
-                let now = running.virtual_ns.load(Relaxed) + since_ns;
-                thread.virtual_ns.load(Relaxed) + GRANULARITY_NS < now
+                let virtual_ns = [thread, running].map(|one| one.virtual_ns.load(Relaxed));
+                let times = [queue.charged_at_ns, time::now_ns()];
+                runqueue::preempted_at(virtual_ns, times, running.preemptions.load(Relaxed))
             }
-            (new, old) => new > old,
+            (new, old) => (new > old).then_some(0),
         }
     }
 }
@@ -264,10 +263,7 @@ pub fn processor_times() -> Vec<ProcessorTime> {
 
 /// Returns the number of threads that run or could.
 pub fn runnable() -> usize {
-    (0..smp::online())
-        .filter_map(processor)
-        .map(|processor| {
-            processor.queued.load(Relaxed) as usize + usize::from(!processor.is_idle.load(Relaxed))
-        })
-        .sum()
+    let running = |one: &Processor| usize::from(!one.is_idle.load(Relaxed));
+    let all = (0..smp::online()).filter_map(processor);
+    all.map(|one| one.queued.load(Relaxed) as usize + running(one)).sum()
 }

@@ -196,17 +196,16 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     let is_idle = ptr::eq(next, &raw const *here.idle);
     here.is_idle.store(is_idle, Relaxed);
     here.switches.store(here.switches.load(Relaxed) + 1, Relaxed);
-    let counter =
-        if reason == Reason::Blocked { &me.voluntary_switches } else { &me.forced_switches };
+    let is_blocked = reason == Reason::Blocked;
+    let counter = if is_blocked { &me.voluntary_switches } else { &me.forced_switches };
     counter.store(counter.load(Relaxed) + 1, Relaxed);
+    me.preemptions.store(if is_blocked { 0 } else { me.preemptions.load(Relaxed) + 1 }, Relaxed);
     queue.current = Ref::of(next);
     if !is_idle {
         if next.real_time() == 0 {
             queue.ready.note_smallest(&mut QueueNodes, next.virtual_ns.load(Relaxed));
         }
-        if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
-            timers::program(now_ns + timers::TICK_NS);
-        }
+        timers::program(now_ns + timers::TICK_NS);
     }
     me.extended.save_if_live();
     percpu::forget_ready_space();
@@ -377,18 +376,21 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     }
     thread.state.store(RUNNABLE, SeqCst);
     target.enqueue(thread, Place::Back);
-    let preempts = target.is_preempted_by(thread);
+    let preempted_at = target.preempted_at(thread);
     let is_here = cpu == percpu::cpu();
     // A thread that wakes another fair thread is often about to wait for it, so waiting saves a switch. Preempting it might
     // also stop it with a lock held that others wait for.
     let is_later = thread.real_time() == 0 && !target.is_idle.load(Relaxed);
-    match (preempts, is_later) {
-        (false, _) => {}
-        (true, true) => percpu::of(cpu).want_reschedule_later(),
-        (true, false) => percpu::of(cpu).want_reschedule(),
+    match (preempted_at, is_later) {
+        (None, _) => {}
+        (Some(at_ns @ 1..), _) if is_here && percpu::this().need_resched.load(Relaxed) == 0 => {
+            timers::tick_by(at_ns)
+        }
+        (_, true) => percpu::of(cpu).want_reschedule_later(),
+        (_, false) => percpu::of(cpu).want_reschedule(),
     }
     target.unlock();
-    if preempts && !is_here {
+    if preempted_at.is_some() && !is_here {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
     true

@@ -22,6 +22,7 @@ static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] =
 static TICK_AT: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
 
 /// Ensures that this processor's timer goes off at `deadline_ns` or before. Interrupts are off.
+#[inline]
 pub fn program(deadline_ns: u64) {
     let programmed = &PROGRAMMED[percpu::cpu()];
     if deadline_ns < programmed.load(Relaxed) {
@@ -30,10 +31,10 @@ pub fn program(deadline_ns: u64) {
     }
 }
 
-/// Returns whether this processor's timer goes off before `at_ns`.
-#[inline]
-pub fn is_programmed_before(at_ns: u64) -> bool {
-    PROGRAMMED[percpu::cpu()].load(Relaxed) <= at_ns
+/// Ensures that this processor's next tick is at `at_ns` or before. Interrupts are off.
+pub fn tick_by(at_ns: u64) {
+    TICK_AT[percpu::cpu()].fetch_min(at_ns, Relaxed);
+    program(at_ns);
 }
 
 /// Wakes `me`, the caller, at `deadline_ns`. Interrupts are off.
