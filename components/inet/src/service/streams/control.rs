@@ -239,6 +239,15 @@ impl SocketState {
         let header_options = options.ip.header_options.or(self.options.ip.header_options);
         let ip = IpOptions { header_options, ..options.ip };
         let options = &StreamOptions { ip, ..*options };
+        // Servers set TCP_CORK at each answer.
+        if self.options.cork != options.cork
+            && let SocketRole::Live(live) = &mut self.role
+            && (StreamOptions { cork: self.options.cork, ..*options }) == self.options
+        {
+            self.options.cork = options.cork;
+            self.has_first_options = false;
+            return live.connection.set_cork(options.cork || live.is_held_by_more);
+        }
         // A path depends on these options alone.
         let is_way_kept = ip == self.options.ip;
         self.options = *options;

@@ -125,12 +125,23 @@ impl Connection {
             settings.no_delay && !self.settings.no_delay || !settings.cork && self.settings.cork;
         self.settings = settings;
         self.sender.set_algorithm(settings.algorithm);
-        let is_released = is_released && self.send.written > self.send.nxt;
+        self.arm_keepalive(now_ns);
+        is_released && self.release()
+    }
+
+    /// Changes the setting `cork` alone. Returns the same.
+    pub fn set_cork(&mut self, cork: bool) -> bool {
+        let was_corked = core::mem::replace(&mut self.settings.cork, cork);
+        was_corked && !cork && self.release()
+    }
+
+    /// Lets bytes go that a setting held back. Returns whether there are any.
+    fn release(&mut self) -> bool {
+        let is_released = self.send.written > self.send.nxt;
         if is_released {
             self.send.is_forced = self.send.edge > self.send.nxt;
             self.probe.deadline_ns = NEVER;
         }
-        self.arm_keepalive(now_ns);
         is_released
     }
 

@@ -189,11 +189,11 @@ fn priority_of(octet: u8) -> i32 {
 }
 
 fn find(level: u32, number: u32, having: Having) -> Result<&'static OptionRow, Errno> {
-    let mut rows = ip::ROWS.iter().chain(tcp::ROWS);
+    let rows = if level == LEVEL_TCP { tcp::ROWS } else { ip::ROWS };
     let is_it = |row: &&OptionRow| {
-        row.level == level && row.number == number && row.having.contains(having)
+        row.number == number && row.level == level && row.having.contains(having)
     };
-    rows.find(is_it).ok_or(Errno::ENOPROTOOPT)
+    rows.iter().find(is_it).ok_or(Errno::ENOPROTOOPT)
 }
 
 /// Sets an option of the table.

@@ -120,7 +120,13 @@ pub(in crate::socket::internet) fn name_of_control(settings: &InternetSettings) 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::ip, *};
+
+    #[test]
+    fn options_of_tcp_are_in_its_table_and_no_others() {
+        assert!(ROWS.iter().all(|row| row.level == LEVEL_TCP));
+        assert!(ip::ROWS.iter().all(|row| row.level != LEVEL_TCP));
+    }
 
     #[test]
     fn deferring_counts_retransmissions_as_linux_does() {
