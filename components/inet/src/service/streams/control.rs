@@ -264,8 +264,7 @@ impl SocketState {
                 ..old
             };
             if new != old {
-                inet.streams().ports.replace(self.local.port(), (&old, &new), socket);
-                self.claim = Some(new);
+                self.change_claim(inet, (&old, &new), socket);
             }
         }
         match &mut self.role {
@@ -298,6 +297,7 @@ impl SocketState {
         match &mut self.role {
             SocketRole::Idle => {}
             SocketRole::Listening(_) => {
+                self.end_children_claim(inet);
                 self.role = SocketRole::Idle;
                 self.disarm(inet, socket);
                 if let Some(claim) = self.claim {

@@ -196,7 +196,7 @@ impl SocketState {
     }
     /// Makes the socket of a child, and enters it into the tables.
     fn child(
-        &self,
+        &mut self,
         inet: &Inet,
         stream: Arc<Stream>,
         (mut live, events, options): (Box<LiveConnection>, TcpEvents, StreamOptions),
@@ -211,7 +211,15 @@ impl SocketState {
         let claim =
             PortClaim { address: Some(local), ..self.wanted_claim(None, PortOrigin::Bound) };
         let streams = inet.streams();
-        streams.ports.add(flow.local_port, &claim);
+        let shared_claim = match &mut self.role {
+            SocketRole::Listening(listening) => {
+                Some(listening.share_claim(&streams.ports, flow.local_port, &claim))
+            }
+            _ => {
+                streams.ports.add(flow.local_port, &claim);
+                None
+            }
+        };
         // All fields are named: the defaults of a new socket's options would be made for nothing.
         let child = SocketState {
             stream,
@@ -220,6 +228,7 @@ impl SocketState {
             options,
             has_first_options: self.has_first_options && options.ip.header_options.is_none(),
             claim: Some(claim),
+            shared_claim,
             has_own_address: false,
             has_own_port: false,
             local: SocketAddr::new(local, flow.local_port),

@@ -1,8 +1,10 @@
 //! [`Listening`]: the state of a listening socket.
 use super::{
     arrival::TcpArrival,
+    claims::PortClaim,
     parameters::StreamParameters,
     path::{SettingsOrigin, StreamPath},
+    ports::TcpPorts,
 };
 use crate::{
     ip::options::answer_to,
@@ -35,6 +37,8 @@ pub(crate) struct Listening {
     /// TCP_FASTOPEN.
     fast_open_max: usize,
     answer_path: Option<AnswerPath>,
+    /// The claim that the last child shares.
+    pub(crate) children_claim: Option<Arc<PortClaim>>,
     /// The origin of the settings of children, until the options change.
     followed: Option<SettingsOrigin>,
     /// The slots of half-open connections, for a successor.
@@ -58,6 +62,7 @@ impl Listening {
             backlog,
             fast_open_max: 0,
             answer_path: None,
+            children_claim: None,
             followed: None,
             kept: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -88,6 +93,23 @@ impl Listening {
     pub(crate) fn keep_answer_path(&mut self, (flow, interface): Came<'_>, path: StreamPath) {
         let (local, remote) = (flow.local, flow.remote);
         self.answer_path = Some(AnswerPath { local, remote, interface, path });
+    }
+    /// Returns a part in `claim` of a child on `port`: the claim of the last child if that is equal, else a new one.
+    pub(crate) fn share_claim(
+        &mut self,
+        ports: &TcpPorts,
+        port: u16,
+        claim: &PortClaim,
+    ) -> Arc<PortClaim> {
+        if let Some(shared) = self.children_claim.as_ref().filter(|shared| ***shared == *claim) {
+            return Arc::clone(shared);
+        }
+        ports.add(port, claim);
+        let shared = Arc::new(*claim);
+        if let Some(last) = self.children_claim.replace(Arc::clone(&shared)) {
+            ports.leave(port, last);
+        }
+        shared
     }
     /// Takes the settings of the stack as they are now, for a child with that path. `options` are the listener's.
     pub(crate) fn follow(

@@ -1,8 +1,8 @@
 //! [`TcpPorts`]: the claims on ports, and the listeners.
 //!
-//! A claim says who uses a port: a bound socket, each child of a listener, a connection of the stack's choice, TIME-WAIT. Equal
-//! claims are counted, so that thousands of children of a listener are one entry. The rules are those of Linux
-//! (`inet_csk_get_port`, `inet_bind_conflict`).
+//! A claim says who uses a port: a bound socket, the children of a listener, a connection of the stack's choice, TIME-WAIT. Equal
+//! claims are counted. A listener and its children share one claim beside the listener's own ([`TcpPorts::leave`]): the listener's
+//! stands in the way of all that theirs does. The rules are those of Linux (`inet_csk_get_port`, `inet_bind_conflict`).
 use super::{
     claims::{PortClaim, PortOrigin, PortStage, Strictness},
     socket::TcpSocket,
@@ -125,8 +125,23 @@ impl TcpPorts {
     pub(crate) fn release(&self, port: u16, claim: &PortClaim) {
         self.change(port, |entry| entry.remove(claim));
     }
-    /// Puts a claim in the place of another one.
-    pub(crate) fn turn(&self, port: u16, old: &PortClaim, new: &PortClaim) {
+    /// Ends one holder's part of a claim that several share, and with the last one the claim.
+    pub(crate) fn leave(&self, port: u16, shared: Arc<PortClaim>) {
+        if let Some(claim) = Arc::into_inner(shared) {
+            self.release(port, &claim);
+        }
+    }
+    /// Puts a claim in the place of another one, or of a part in that.
+    pub(crate) fn turn(
+        &self,
+        port: u16,
+        (old, shared): (&PortClaim, Option<Arc<PortClaim>>),
+        new: &PortClaim,
+    ) {
+        if let Some(shared) = shared {
+            self.add(port, new);
+            return self.leave(port, shared);
+        }
         self.change(port, |entry| match &mut entry.first {
             Some((only, 1)) if only == old && entry.more.is_empty() => *only = *new,
             _ => {

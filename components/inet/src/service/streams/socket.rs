@@ -67,6 +67,8 @@ pub(crate) struct SocketState {
     pub(crate) has_first_options: bool,
     /// The claim on the local port.
     pub(crate) claim: Option<PortClaim>,
+    /// The part in that claim, if the socket shares it with its listener and other children of that.
+    pub(crate) shared_claim: Option<Arc<PortClaim>>,
     /// The program bound the address itself.
     pub(crate) has_own_address: bool,
     /// The program bound the port itself, so that it stays when the connection ends.
@@ -170,6 +172,7 @@ impl SocketState {
             options: StreamOptions::default(),
             has_first_options: true,
             claim: None,
+            shared_claim: None,
             has_own_address: false,
             has_own_port: false,
             local: unspecified(families),

@@ -188,7 +188,7 @@ impl SocketState {
             if self.keeps_port() {
                 streams.ports.add(port, &claim);
             } else {
-                streams.ports.turn(port, &own, &claim);
+                streams.ports.turn(port, (&own, self.shared_claim.take()), &claim);
                 self.claim = None;
             }
             if streams.flows.replace(&live.flow, live.hash, &old, new) {

@@ -1,6 +1,7 @@
 //! Work on a socket under its lock: the backlog that comes with the lock, the port, and the timers.
 use super::{
     arrival::TcpArrival,
+    claims::PortClaim,
     socket::{SocketRole, SocketState, TcpSocket},
 };
 use crate::{
@@ -105,8 +106,34 @@ impl TcpSocket {
 impl SocketState {
     /// Ends the claim on the port.
     pub(crate) fn release_port(&mut self, inet: &Inet) {
-        if let Some(claim) = self.claim.take() {
-            inet.streams().ports.release(self.local.port(), &claim);
+        let Some(claim) = self.claim.take() else { return };
+        let (ports, port) = (&inet.streams().ports, self.local.port());
+        match self.shared_claim.take() {
+            Some(shared) => ports.leave(port, shared),
+            None => ports.release(port, &claim),
+        }
+    }
+    /// Changes the claim `old` on the port to `new`.
+    pub(crate) fn change_claim(
+        &mut self,
+        inet: &Inet,
+        (old, new): (&PortClaim, &PortClaim),
+        socket: &Arc<TcpSocket>,
+    ) {
+        let (ports, port) = (&inet.streams().ports, self.local.port());
+        self.claim = Some(*new);
+        match self.shared_claim.take() {
+            Some(shared) => ports.turn(port, (old, Some(shared)), new),
+            None => ports.replace(port, (old, new), socket),
+        }
+        self.end_children_claim(inet);
+    }
+    /// Ends a listener's part in the claim of its children, which have the listener's options when they are made.
+    pub(crate) fn end_children_claim(&mut self, inet: &Inet) {
+        if let SocketRole::Listening(listening) = &mut self.role
+            && let Some(shared) = listening.children_claim.take()
+        {
+            inet.streams().ports.leave(self.local.port(), shared);
         }
     }
     /// Sets the time at which the timers look at the socket to `deadline_ns`, unless they do so earlier.

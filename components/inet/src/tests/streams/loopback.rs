@@ -42,6 +42,49 @@ fn an_echo_returns_within_the_calls_and_everything_is_given_back() {
 }
 
 #[test]
+fn a_listener_and_its_children_share_a_claim_that_the_last_of_them_ends() {
+    let host = Host::new(2);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    assert_eq!(host.counts().1, 1);
+    let pairs = [(); 3].map(|()| pair(&host, &server, "127.0.0.1:80"));
+    assert_eq!(host.counts().1, 1 + 1 + 3, "the listener, its children, and three chosen ports");
+    server.program.socket.close(CloseKind::Orderly);
+    assert_eq!(host.counts().1, 1 + 3);
+    let bind = || Program::new(&host.inet).socket.bind(at("127.0.0.1:80"));
+    for (client, child) in pairs {
+        assert_eq!(bind(), Err(SocketError::InUse));
+        client.socket.close(CloseKind::Orderly);
+        child.socket.close(CloseKind::Orderly);
+    }
+    // TIME-WAIT is with the clients.
+    assert_eq!((host.counts().1, bind()), (3, Ok(())));
+}
+
+#[test]
+fn a_child_that_waits_or_changes_its_options_leaves_the_shared_claim() {
+    let host = Host::new(3);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let [waits, changes] = [(); 2].map(|()| pair(&host, &server, "127.0.0.1:80"));
+    let options = StreamOptions {
+        ip: IpOptions { reuses_address: true, ..IpOptions::default() },
+        ..StreamOptions::default()
+    };
+    changes.1.socket.configure(&options);
+    assert_eq!(host.counts().1, 1 + 1 + 1 + 2, "a claim more, that of the child");
+    waits.1.socket.close(CloseKind::Orderly);
+    waits.0.socket.close(CloseKind::Orderly);
+    assert_eq!(host.counts().1, 1 + 1 + 1 + 1 + 1, "TIME-WAIT, but one chosen port less");
+    server.program.socket.configure(&options);
+    assert_eq!(host.counts().1, 1 + 1 + 1 + 1, "no child shares the listener's old options");
+    drop(pair(&host, &server, "127.0.0.1:80"));
+    server.program.socket.close(CloseKind::Orderly);
+    changes.0.socket.close(CloseKind::Orderly);
+    changes.1.socket.close(CloseKind::Orderly);
+    host.wait(61 * S);
+    assert_eq!(host.counts(), (0, 0, 0));
+}
+
+#[test]
 fn many_bytes_arrive_in_both_directions() {
     let host = Host::new(1);
     let server = Server::new(&host.inet, "127.0.0.1:80", 5);
