@@ -12,7 +12,7 @@ const WORD: usize = 8;
 /// The ones' complement sum of a sequence of bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    /// Sum of folded parts, in the machine's order.
+    /// Sum of folded parts and words, in the machine's order.
     total: u64,
     /// The number of bytes so far is odd.
     is_odd: bool,
@@ -24,6 +24,7 @@ impl Sum {
         Sum { total: 0, is_odd: false }
     }
     /// Returns the sum of `bytes`.
+    #[inline]
     pub fn of(bytes: &[u8]) -> Sum {
         Sum { total: u64::from(fold(sum_words(bytes))), is_odd: bytes.len() % 2 == 1 }
     }
@@ -46,8 +47,9 @@ impl Sum {
         }
     }
     /// Returns the sum of `length` bytes whose first stands at `offset`, of which the words of 64 bits have the sum `total`.
+    #[inline]
     pub fn of_words(total: u128, offset: usize, length: usize) -> Sum {
-        let part = fold(total);
+        let part = fold(add(total as u64, (total >> 64) as u64));
         let part = if offset % 2 == 1 { part.swap_bytes() } else { part };
         Sum { total: u64::from(part), is_odd: length % 2 == 1 }
     }
@@ -58,10 +60,10 @@ impl Sum {
         protocol: u8,
         length: u32,
     ) -> Sum {
-        let mut sum = Sum::of(&source.octets());
-        sum.add(&destination.octets());
-        sum.add_numbers(protocol, length);
-        sum
+        let addresses = [source, destination].map(|one| u64::from(u32::from(one).to_be()));
+        let numbers = u64::from(length.to_be()) + u64::from(u16::from(protocol).to_be());
+        let total = addresses.iter().sum::<u64>() + numbers;
+        Sum { total: u64::from(fold(total)), is_odd: false }
     }
     /// Returns the sum of the pseudo header of IPv6.
     pub fn pseudo_header6(
@@ -84,20 +86,30 @@ impl Sum {
         self.append(Sum::of(bytes));
     }
     /// Appends the bytes whose sum is `later`.
+    #[inline]
     pub fn append(&mut self, later: Sum) {
-        let part = fold(later.total.into());
+        let part = fold(later.total);
         let part = if self.is_odd { part.swap_bytes() } else { part };
         // Folding keeps the total below 2^17, so it cannot overflow.
-        self.total = u64::from(fold(self.total.into())) + u64::from(part);
+        self.total = u64::from(fold(self.total)) + u64::from(part);
         self.is_odd ^= later.is_odd;
     }
     /// Appends the 16 bits of `word`.
+    #[inline]
     pub fn add_word(&mut self, word: u16) {
-        self.add(&word.to_be_bytes());
+        let part = if self.is_odd { word.to_be().swap_bytes() } else { word.to_be() };
+        // It takes 2^47 words for an overflow.
+        self.total += u64::from(part);
+    }
+    /// Appends the 32 bits of `number`.
+    #[inline]
+    pub fn add_number(&mut self, number: u32) {
+        self.add_word((number >> 16) as u16);
+        self.add_word(number as u16);
     }
     /// Returns the sum, not complemented: the value of the field of a partial checksum.
     pub fn folded(self) -> u16 {
-        u16::from_be(fold(self.total.into()))
+        u16::from_be(fold(self.total))
     }
     /// Returns the value of the checksum's field, if the bytes had zero there.
     pub fn checksum(self) -> u16 {
@@ -118,7 +130,7 @@ impl Sum {
 
 /// Returns `checksum` after a word of the covered bytes changed from `old` to `new` (RFC 1624, equation 3).
 pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
-    !fold(u128::from(!checksum) + u128::from(!old) + u128::from(new))
+    !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
 }
 
 /// Returns `checksum` after covered bytes at an even offset changed from `old` to `new`, which are equally long.
@@ -127,7 +139,8 @@ pub fn updated_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
 }
 
 /// Sums words of 64 bits. The carry out of one is added to the next, which is one instruction a word.
-fn sum_words(bytes: &[u8]) -> u128 {
+#[inline]
+fn sum_words(bytes: &[u8]) -> u64 {
     let (steps, rest) = bytes.as_chunks::<STEP>();
     let mut total = 0u64;
     for step in steps {
@@ -139,24 +152,34 @@ fn sum_words(bytes: &[u8]) -> u128 {
         (total, carry) = total.carrying_add(0, carry);
         total += u64::from(carry);
     }
-    let mut sum = u128::from(total);
     let (words, tail) = rest.as_chunks::<WORD>();
     for word in words {
-        sum += u128::from(u64::from_ne_bytes(*word));
+        total = add(total, u64::from_ne_bytes(*word));
     }
-    let mut last = [0; WORD];
-    for (to, from) in last.iter_mut().zip(tail) {
-        *to = *from;
+    // Shorter words count as if zeros were behind them, which halves and quarters of a word of 64 bits may be added without.
+    let (halves, tail) = tail.as_chunks();
+    for half in halves {
+        total = add(total, u32::from_ne_bytes(*half).into());
     }
-    sum + u128::from(u64::from_ne_bytes(last))
+    let (quarters, tail) = tail.as_chunks();
+    for quarter in quarters {
+        total = add(total, u16::from_ne_bytes(*quarter).into());
+    }
+    tail.iter().fold(total, |total, last| add(total, u16::from_ne_bytes([*last, 0]).into()))
+}
+
+/// Adds with the carry out of 64 bits, which a second one cannot follow.
+#[inline]
+fn add(total: u64, word: u64) -> u64 {
+    let (sum, carry) = total.overflowing_add(word);
+    sum + u64::from(carry)
 }
 
 /// Adds the carries until 16 bits are left.
-fn fold(sum: u128) -> u16 {
-    let sum = (sum & u128::from(u64::MAX)) + (sum >> 64);
-    let (low, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
-    let sum = (low & 0xffff_ffff) + (low >> 32) + u64::from(carry);
-    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+#[inline]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
@@ -188,7 +211,8 @@ mod tests {
     #[test]
     fn a_sum_of_ones_does_not_overflow() {
         assert_eq!(Sum::of(&[0xff; 65_536]).folded(), 0xffff);
-        assert_eq!(fold(u128::MAX), 0xffff);
+        assert_eq!(fold(u64::MAX), 0xffff);
+        assert_eq!(Sum::of_words(u128::MAX, 0, 0).folded(), 0xffff);
     }
 
     #[test]
@@ -212,7 +236,11 @@ mod tests {
             cuts.push(bytes.len());
             let (mut sum, mut from) = (Sum::new(), 0);
             for cut in cuts {
-                sum.append(Sum::of(&bytes[from..cut]));
+                match bytes[from..cut] {
+                    [a, b] => sum.add_word(u16::from_be_bytes([a, b])),
+                    [a, b, c, d] => sum.add_number(u32::from_be_bytes([a, b, c, d])),
+                    ref part => sum.append(Sum::of(part)),
+                }
                 from = cut;
             }
             prop_assert_eq!(sum.folded(), reference(&bytes));
