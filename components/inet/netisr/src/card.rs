@@ -21,7 +21,7 @@ use inet::{
 use interfaces::{
     nic::{
         ChecksumState, LinkState, MacAddress, Nic, NicError, NicInfo, NicSink, Offloads,
-        PacketSegment, ReceiveBuffer, Received, SegmentationKind,
+        PacketSegment, ReceiveBuffer, Received, ReceivedPiece, SegmentationKind,
     },
     sockets::AdministrationError,
 };
@@ -47,6 +47,11 @@ pub struct Shared {
     pub inputs: Arc<[InputQueue]>,
     /// Calls for the thread that attends to cards.
     pub calls: Arc<Calls>,
+}
+
+/// Returns whether a packet is copied, so that its buffers can be lent again at once.
+fn is_short(packet: &Received) -> bool {
+    packet.first.bytes() < COPIED_BELOW && packet.bytes() < COPIED_BELOW
 }
 
 /// The lists of a netisr, which keep their memory from batch to batch.
@@ -179,10 +184,15 @@ impl Card {
         self.has_link.store(state == LinkState::Up, SeqCst);
         self.calls.call();
     }
-    /// Brings packets to the stack, and takes care of their buffers. Empties `batch`.
-    pub fn bring(&self, inet: &Inet, batch: &mut Vec<Received>, tools: &mut Tools) {
-        for packet in batch.drain(..) {
-            self.take(packet, tools);
+    /// Brings packets to the stack, and takes care of their buffers.
+    pub fn bring(&self, inet: &Inet, batch: impl Iterator<Item = Received>, tools: &mut Tools) {
+        tools.merger.begin(inet.is_watched());
+        for packet in batch {
+            self.take(&packet, tools);
+            let list = if is_short(&packet) { &mut tools.free } else { &mut tools.held };
+            let Received { first, more, .. } = packet;
+            list.push(first.buffer);
+            list.extend(more.into_iter().map(|piece| piece.buffer));
         }
         tools.merger.finish();
         inet.received(self.index, &mut tools.frames);
@@ -192,33 +202,31 @@ impl Card {
         tools.trim();
     }
     /// Makes a frame of a packet, or joins it to another.
-    fn take(&self, packet: Received, tools: &mut Tools) {
+    fn take(&self, packet: &Received, tools: &mut Tools) {
         let checksum = match packet.checksum {
             ChecksumState::Unknown => TransportChecksum::Unverified,
             ChecksumState::Valid => TransportChecksum::Verified,
             ChecksumState::Partial(_) => TransportChecksum::Partial,
         };
-        let segment = packet.segmentation.and_then(|merged| match merged.kind {
+        let segment = packet.segmentation.as_ref().and_then(|merged| match merged.kind {
             SegmentationKind::Tcp4 | SegmentationKind::Tcp6 => Some(merged.size),
             SegmentationKind::Udp => None,
         });
-        let Tools { frames, copies, merger, pieces, free, held, .. } = tools;
-        if packet.bytes() < COPIED_BELOW {
-            match copies.copy(&packet) {
-                Some(copy) => pieces.push(copy),
-                None => self.count_dropped(1),
-            }
-            free.extend(packet.into_buffers());
-        } else {
-            for piece in packet.pieces() {
+        let Tools { frames, copies, merger, pieces, .. } = tools;
+        pieces.clear();
+        let mut add = |piece: &ReceivedPiece| {
+            if piece.length > 0 {
                 let (offset, length) = (piece.offset.into(), piece.length.into());
                 pieces.push(PacketSegment { frame: piece.buffer.frame.clone(), offset, length });
             }
-            held.extend(packet.into_buffers());
-        }
-        pieces.retain(|piece| piece.length > 0);
-        if !pieces.is_empty() {
-            merger.take(frames, copies, ArrivedPacket { pieces, checksum, segment });
+        };
+        add(&packet.first);
+        packet.more.iter().for_each(add);
+        let is_short = is_short(packet);
+        if !pieces.is_empty()
+            && !merger.take(frames, copies, ArrivedPacket { pieces, checksum, segment, is_short })
+        {
+            self.count_dropped(1);
         }
     }
     fn count_dropped(&self, packets: usize) {
@@ -260,7 +268,7 @@ impl Card {
         if let Some(queue) = self.inputs.get(netisr)
             && let Some(mut tools) = queue.claim()
         {
-            self.bring(&inet, batch, &mut tools);
+            self.bring(&inet, batch.drain(..), &mut tools);
             queue.release(tools);
         }
     }

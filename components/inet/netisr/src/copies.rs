@@ -1,5 +1,6 @@
 //! [`Copies`]: frames for copies of short packets, so that their buffers can be lent again at once.
-use interfaces::nic::{PacketSegment, Received};
+use inet::Buffer;
+use interfaces::nic::PacketSegment;
 use rt::{PAGE_BYTES, memory::Frame};
 
 /// Packets shorter than this are copied.
@@ -16,16 +17,15 @@ pub struct Copies {
 
 impl Copies {
     /// Returns a copy of a packet that is shorter than [`COPIED_BELOW`]; `None` if memory is refused, or the packet is not here.
-    pub fn copy(&mut self, packet: &Received) -> Option<PacketSegment> {
+    pub fn copy(&mut self, pieces: &[PacketSegment]) -> Option<PacketSegment> {
         let mut bytes = [0; COPIED_BELOW];
         let mut length = 0usize;
-        for piece in packet.pieces() {
-            let wanted = usize::from(piece.length);
-            let part = bytes.get_mut(length..length.checked_add(wanted)?)?;
-            if piece.buffer.frame.read(piece.offset.into(), part) != wanted {
+        for piece in pieces {
+            let part = bytes.get_mut(length..length.checked_add(piece.length())?)?;
+            length += part.len();
+            if piece.read(0, part) != part.len() {
                 return None;
             }
-            length += wanted;
         }
         self.copy_of(bytes.get(..length)?)
     }

@@ -102,20 +102,16 @@ impl InputQueue {
 
 /// Brings packets of `queue` to the stack, for ever.
 pub fn serve(inet: &Inet, queue: &InputQueue, cards: &[Arc<Card>]) {
-    let (mut taken, mut batch) = (VecDeque::with_capacity(KEPT), Vec::with_capacity(BATCH));
+    let mut taken = VecDeque::with_capacity(KEPT);
     loop {
         let mut tools = queue.take(&mut taken);
-        while let Some(first) = taken.pop_front() {
-            let number = first.card;
-            batch.push(first.packet);
-            while batch.len() < BATCH
-                && let Some(next) = taken.pop_front_if(|next| next.card == number)
-            {
-                batch.push(next.packet);
-            }
-            match cards.get(number) {
-                Some(card) => card.bring(inet, &mut batch, &mut tools),
-                None => batch.clear(),
+        while let Some(WaitingPacket { card: number, .. }) = taken.front() {
+            let number = *number;
+            let of_card = taken.iter().take(BATCH).take_while(|next| next.card == number);
+            let count = of_card.count();
+            let batch = taken.drain(..count).map(|waiting| waiting.packet);
+            if let Some(card) = cards.get(number) {
+                card.bring(inet, batch, &mut tools);
             }
         }
         taken.shrink_to(KEPT);

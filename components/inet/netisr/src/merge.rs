@@ -1,5 +1,10 @@
 //! [`Merger`]: segments of TCP that follow each other in a batch become one, as of a card that merges them (Linux: GRO).
 //!
+//! Of bare acknowledgements of a flow that follow each other, the last stands for those before it that acknowledge less: they would
+//! tell the connection nothing else, and a network may lose them (RFC 3449, section 5.2.1; Linux: the filter of CAKE). The first of a
+//! batch always stays, since it may repeat one of an earlier batch: only those that are known to acknowledge more than another go, so
+//! that none is lost that counts as a duplicate. While somebody watches segments, all stay.
+//!
 //! The headers of the first segment are copied, and say at the end what the whole is. The payload stays in its frames. A merged
 //! segment has the pseudo header's sum in place of its checksum, as on Linux. A segment that is alone in its batch is not summed here.
 use crate::{
@@ -21,18 +26,34 @@ pub struct ArrivedPacket<'p> {
     pub checksum: TransportChecksum,
     /// Payload bytes of each segment, if the card merged it of several.
     pub segment: Option<u16>,
+    /// The buffers of a short packet are to be lent again at once.
+    pub is_short: bool,
 }
 
 impl ArrivedPacket<'_> {
-    fn into_frame(self) -> ReceivedFrame {
-        let payload = BufferChain::from_pieces(self.pieces.drain(..).collect());
-        ReceivedFrame { payload, checksum: self.checksum, segment: self.segment }
+    /// Moves a short packet out of its buffers. Returns whether that was possible, if it had to be.
+    fn leave_buffers(&mut self, copies: &mut Copies) -> bool {
+        if !self.is_short {
+            return true;
+        }
+        let copy = copies.copy(self.pieces);
+        self.pieces.clear();
+        self.pieces.extend(copy);
+        !self.pieces.is_empty()
+    }
+    fn frame(&mut self) -> ReceivedFrame {
+        let pieces = self.pieces.drain(..).collect();
+        self.frame_of(pieces)
+    }
+    fn frame_of(&self, pieces: Vec<PacketSegment>) -> ReceivedFrame {
+        let payload = BufferChain::from_pieces(pieces);
+        ReceivedFrame { payload, checksum: self.checksum, segment: self.segment, acks: 0 }
     }
 }
 
 /// A flow, and the frame to which its next segment can be joined.
 struct OpenFlow {
-    /// The first segment.
+    /// The first segment of data, or the last acknowledgement.
     first: ReceivedSegment,
     /// Place of the frame in the list.
     place: usize,
@@ -40,7 +61,7 @@ struct OpenFlow {
     next: u32,
     /// Payload bytes of the frame.
     length: usize,
-    /// The copy of the headers, if others were joined to the first.
+    /// The copy of the headers, if others were joined to the first, or of an acknowledgement.
     headers: Option<PacketSegment>,
     has_push: bool,
 }
@@ -110,14 +131,35 @@ impl OpenFlow {
         self.has_push |= segment.has_push();
         Joining::Joined
     }
+    /// Takes an acknowledgement of more than the last one. Returns whether there was memory for it.
+    fn stand_for(
+        &mut self,
+        frames: &mut Vec<ReceivedFrame>,
+        copies: &mut Copies,
+        (segment, packet): (&ReceivedSegment, &ArrivedPacket<'_>),
+    ) -> bool {
+        match (&self.headers, frames.get_mut(self.place)) {
+            (Some(_), Some(frame)) => frame.acks = frame.acks.saturating_add(1),
+            _ => {
+                let Some(copy) = copies.copy_of(segment.headers()) else { return false };
+                self.place = frames.len();
+                frames.push(packet.frame_of(alloc::vec![copy.clone()]));
+                self.headers = Some(copy);
+            }
+        }
+        self.first.clone_from(segment);
+        true
+    }
     /// Returns whether segments may follow on `last`, which was joined: the sender had more to send.
     fn can_go_on(&self, last: &ReceivedSegment) -> bool {
         last.length() == self.first.length() && !last.has_push()
     }
-    /// Writes the headers of the whole, if there are others than the first segment.
+    /// Writes the headers of the whole, if there are others than the first segment, or of the last acknowledgement.
     fn complete(mut self) {
         if let Some(copy) = self.headers {
-            self.first.describe(self.length);
+            if !self.first.is_acknowledgement() {
+                self.first.describe(self.length);
+            }
             if self.has_push {
                 self.first.push();
             }
@@ -143,42 +185,91 @@ fn append(
 /// The flows of a batch whose segments may go on.
 pub struct Merger {
     flows: Vec<OpenFlow>,
+    /// The headers of the packet at hand.
+    seen: ReceivedSegment,
+    /// Somebody watches segments: all acknowledgements stay.
+    is_watched: bool,
 }
 
 impl Default for Merger {
     fn default() -> Merger {
-        Merger { flows: Vec::with_capacity(FLOWS) }
+        let flows = Vec::with_capacity(FLOWS);
+        Merger { flows, seen: ReceivedSegment::new(), is_watched: false }
     }
 }
 
 impl Merger {
+    /// Begins a batch, which somebody may watch.
+    pub fn begin(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
+    }
     /// Joins a packet to its flow's frame in `frames`, or appends it there. The headers of `frames` are whole after [`Merger::finish`].
+    /// Returns whether there was memory for it.
     pub fn take(
         &mut self,
         frames: &mut Vec<ReceivedFrame>,
         copies: &mut Copies,
         mut packet: ArrivedPacket<'_>,
-    ) {
-        match ReceivedSegment::look(packet.pieces) {
-            Seen::Other => {}
+    ) -> bool {
+        let seen = self.seen.look(packet.pieces);
+        let is_acknowledgement = seen == Seen::Flow && self.seen.is_acknowledgement();
+        if is_acknowledgement && self.acknowledge(frames, copies, &packet) {
+            packet.pieces.clear();
+            return true;
+        }
+        if !packet.leave_buffers(copies) {
+            return false;
+        }
+        match seen {
             Seen::Unclear => self.finish(),
-            Seen::Flow(segment) => match self.join(frames, copies, (&segment, &mut packet)) {
-                Joining::Joined => return,
-                Joining::Restart => self.start(segment, frames.len()),
+            Seen::Flow if !is_acknowledgement => match self.join(frames, copies, &mut packet) {
+                Joining::Joined => return true,
+                Joining::Restart => self.start(frames.len()),
                 Joining::Refused => {}
             },
+            _ => {}
         }
-        frames.push(packet.into_frame());
+        frames.push(packet.frame());
+        true
+    }
+    /// Takes the acknowledgement at hand if it acknowledges more than the last one of its flow in this batch: in the place of that, if
+    /// that did so as well, or behind it. Returns whether it did.
+    fn acknowledge(
+        &mut self,
+        frames: &mut Vec<ReceivedFrame>,
+        copies: &mut Copies,
+        packet: &ArrivedPacket<'_>,
+    ) -> bool {
+        let is_good =
+            !self.is_watched && (packet.checksum.is_good() || self.seen.is_intact(packet.pieces));
+        if let Some(place) = self.position() {
+            if is_good
+                && let Some(flow) = self.flows.get_mut(place)
+                && self.seen.acknowledges_more(&flow.first)
+                && flow.stand_for(frames, copies, (&self.seen, packet))
+            {
+                return true;
+            }
+            self.flows.remove(place).complete();
+        }
+        if is_good {
+            self.start(frames.len());
+        }
+        false
+    }
+    /// Returns the place of the flow of the packet at hand.
+    fn position(&self) -> Option<usize> {
+        self.flows.iter().position(|flow| flow.first.is_of_flow(&self.seen))
     }
     fn join(
         &mut self,
         frames: &mut [ReceivedFrame],
         copies: &mut Copies,
-        (segment, packet): (&ReceivedSegment, &mut ArrivedPacket<'_>),
+        packet: &mut ArrivedPacket<'_>,
     ) -> Joining {
-        let can_merge = segment.can_merge() && packet.segment.is_none();
+        let can_merge = self.seen.can_merge() && packet.segment.is_none();
         let unjoined = if can_merge { Joining::Restart } else { Joining::Refused };
-        let Some(place) = self.flows.iter().position(|flow| flow.first.is_of_flow(segment)) else {
+        let Some(place) = self.position() else {
             return unjoined;
         };
         let mut joining = unjoined;
@@ -187,20 +278,20 @@ impl Merger {
             && let Some(flow) = self.flows.get_mut(place)
             && let Some(frame) = frames.get_mut(flow.place)
         {
-            joining = flow.join(frame, copies, (segment, packet));
-            goes_on = matches!(joining, Joining::Joined) && flow.can_go_on(segment);
+            joining = flow.join(frame, copies, (&self.seen, packet));
+            goes_on = matches!(joining, Joining::Joined) && flow.can_go_on(&self.seen);
         }
         if !goes_on {
             self.flows.remove(place).complete();
         }
         joining
     }
-    /// Opens a flow whose first segment gets `place` in the list of frames.
-    fn start(&mut self, first: ReceivedSegment, place: usize) {
+    /// Opens a flow whose first segment, the packet at hand, gets `place` in the list of frames.
+    fn start(&mut self, place: usize) {
         if self.flows.len() >= FLOWS {
             self.flows.remove(0).complete();
         }
-        self.flows.push(OpenFlow::new(first, place));
+        self.flows.push(OpenFlow::new(self.seen.clone(), place));
     }
     /// Ends all merges.
     pub fn finish(&mut self) {

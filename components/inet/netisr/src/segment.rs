@@ -30,10 +30,7 @@ const HEAD: usize =
 const LENGTH_MAX: usize = 0xffff;
 
 /// Places in the header of TCP.
-const PORTS: Range<usize> = 0..4;
-const ACKNOWLEDGEMENT: Range<usize> = 8..12;
 const OFFSET: usize = 12;
-const WINDOW: Range<usize> = 14..16;
 const CHECKSUM: Range<usize> = tcp::CHECKSUM_OFFSET..tcp::CHECKSUM_OFFSET + 2;
 /// The bits beside the offset of the data.
 const RESERVED: u8 = 0xf;
@@ -55,27 +52,32 @@ impl Version {
             Version::V6 => ethernet::HEADER_LENGTH + ipv6::HEADER_LENGTH,
         }
     }
-    /// Returns the place of the addresses, just before the ports.
-    fn addresses(self) -> Range<usize> {
-        match self {
-            Version::V4 => 26..34,
-            Version::V6 => 22..54,
-        }
-    }
-    /// Returns the places of the fields of IP, beside the addresses, that segments have alike.
-    fn alike(self) -> [Range<usize>; 2] {
-        match self {
-            Version::V4 => [14..16, 20..24],
-            Version::V6 => [14..18, 20..22],
-        }
-    }
 }
 
 /// The length of the payload in the header of IPv6.
 const LENGTH6: Range<usize> = 18..20;
 
+/// Options that are a timestamp alone begin so (RFC 7323, appendix A), and are so many bytes.
+const CLOCK: [u8; 4] = [1, 1, 8, 10];
+const CLOCK_LENGTH: usize = 12;
+/// Place of the sender's own timestamp in these options.
+const CLOCK_VALUE: usize = 4;
+
+/// The joining that a segment allows, but for its checksum and its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// It has data, and nothing else that its receiver must see.
+    Data,
+    /// It acknowledges, and does nothing else.
+    Acknowledgement,
+    /// It must stay alone.
+    Other,
+}
+
 /// The headers of a segment, whose checksum is not verified.
+#[derive(Clone)]
 pub struct ReceivedSegment {
+    /// Bytes behind `headers` are those of other packets.
     head: [u8; HEAD],
     version: Version,
     /// Bytes of all headers.
@@ -83,30 +85,44 @@ pub struct ReceivedSegment {
     /// Bytes of payload.
     length: usize,
     sequence: u32,
-    /// Nothing about it speaks against a merge but its checksum and its neighbours.
-    can_merge: bool,
+    acknowledgement: u32,
+    content: Content,
 }
 
 /// The result of a look at a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It is of no flow of TCP.
     Other,
     /// It may be of any flow.
     Unclear,
     /// It is of a flow of TCP.
-    Flow(ReceivedSegment),
+    Flow,
 }
 
 impl ReceivedSegment {
-    /// Looks at the headers of the packet in `pieces`.
-    pub fn look(pieces: &[PacketSegment]) -> Seen {
-        let mut head = [0; HEAD];
+    /// Returns one that is to look at packets.
+    pub const fn new() -> ReceivedSegment {
+        ReceivedSegment {
+            head: [0; HEAD],
+            version: Version::V4,
+            headers: 0,
+            length: 0,
+            sequence: 0,
+            acknowledgement: 0,
+            content: Content::Other,
+        }
+    }
+    /// Looks at the headers of the packet in `pieces`, and becomes them if it is of a flow of TCP.
+    pub fn look(&mut self, pieces: &[PacketSegment]) -> Seen {
         let (mut count, mut length) = (0, 0usize);
         for piece in pieces {
-            count += piece.read(0, head.get_mut(count..).unwrap_or_default());
+            if count < HEAD {
+                count += piece.read(0, self.head.get_mut(count..).unwrap_or_default());
+            }
             length = length.saturating_add(piece.length());
         }
-        let known = head.get(..count).unwrap_or_default();
+        let known = self.head.get(..count).unwrap_or_default();
         let Some((link, network)) = known.split_at_checked(ethernet::HEADER_LENGTH) else {
             return Seen::Other;
         };
@@ -130,32 +146,39 @@ impl ReceivedSegment {
             },
             _ => return Seen::Other,
         };
-        match ReceivedSegment::parse(&head, version, total) {
-            Some(segment) => {
-                // Bytes behind the packet are no part of it.
-                let can_merge = segment.can_merge && total == length;
-                Seen::Flow(ReceivedSegment { can_merge, ..segment })
+        match self.parse(version, count, total) {
+            Some(()) => {
+                if total != length && self.content == Content::Data {
+                    // Bytes behind the packet are no part of it.
+                    self.content = Content::Other;
+                }
+                Seen::Flow
             }
             None => Seen::Other,
         }
     }
-    /// Parses the header of TCP of a packet of `total` bytes, from the header of IP on.
-    fn parse(head: &[u8; HEAD], version: Version, total: usize) -> Option<ReceivedSegment> {
+    /// Parses the header of TCP of a packet of `total` bytes from the header of IP on, of which `count` are known.
+    fn parse(&mut self, version: Version, count: usize, total: usize) -> Option<()> {
         let transport = version.transport();
         let bytes = total.checked_sub(transport - ethernet::HEADER_LENGTH)?;
-        let (header, _) = TcpHeader::parse(head.get(transport..)?, bytes).ok()?;
+        let known = self.head.get(transport..count)?;
+        let (header, options) = TcpHeader::parse(known, bytes).ok()?;
         let length = bytes.checked_sub(header.length())?;
-        let (flags, offset) =
-            (*head.get(transport + tcp::FLAGS_OFFSET)?, *head.get(transport + OFFSET)?);
-        let can_merge = length > 0 && flags & !PUSH == ACK && offset & RESERVED == 0;
-        Some(ReceivedSegment {
-            head: *head,
-            version,
-            headers: transport + header.length(),
-            length,
-            sequence: header.sequence.get(),
-            can_merge,
-        })
+        let (flags, offset) = (*known.get(tcp::FLAGS_OFFSET)?, *known.get(OFFSET)?);
+        let is_plain = offset & RESERVED == 0;
+        let is_timed = options.len() == CLOCK_LENGTH && options.starts_with(&CLOCK);
+        self.content = match length {
+            0 if is_plain && flags == ACK && (options.is_empty() || is_timed) => {
+                Content::Acknowledgement
+            }
+            1.. if is_plain && flags & !PUSH == ACK => Content::Data,
+            _ => Content::Other,
+        };
+        self.sequence = header.sequence.get();
+        self.acknowledgement = header.acknowledgement.get();
+        self.headers = transport + header.length();
+        (self.version, self.length) = (version, length);
+        Some(())
     }
     fn part(&self, range: Range<usize>) -> &[u8] {
         self.head.get(range).unwrap_or_default()
@@ -194,22 +217,63 @@ impl ReceivedSegment {
     }
     /// Returns whether it has data, and nothing else that its receiver must see.
     pub fn can_merge(&self) -> bool {
-        self.can_merge
+        self.content == Content::Data
+    }
+    /// Returns whether it acknowledges, and does nothing else.
+    pub fn is_acknowledgement(&self) -> bool {
+        self.content == Content::Acknowledgement
+    }
+    /// Returns whether two segments have the same bytes from `FROM` to `TO`, which is quick because these are constant.
+    #[inline(always)]
+    fn has_same<const FROM: usize, const TO: usize>(&self, other: &ReceivedSegment) -> bool {
+        self.head.get(FROM..TO) == other.head.get(FROM..TO)
     }
     /// Returns whether it is of the same flow.
+    #[inline]
     pub fn is_of_flow(&self, other: &ReceivedSegment) -> bool {
-        let ends = self.version.addresses().start..self.version.transport() + PORTS.end;
-        self.version == other.version && self.part(ends.clone()) == other.part(ends)
+        self.version == other.version
+            && match self.version {
+                Version::V4 => self.has_same::<26, 38>(other),
+                Version::V6 => self.has_same::<22, 58>(other),
+            }
+    }
+    /// Returns whether the headers of Ethernet and IP of another segment of the flow are those of the same data.
+    #[inline]
+    fn is_sent_like(&self, other: &ReceivedSegment) -> bool {
+        self.headers == other.headers
+            && match self.version {
+                Version::V4 => self.has_same::<0, 16>(other) && self.has_same::<20, 24>(other),
+                Version::V6 => self.has_same::<0, 18>(other) && self.has_same::<20, 22>(other),
+            }
     }
     /// Returns whether another segment of the flow differs but in what segments of the same data differ in.
+    #[inline]
     pub fn is_like(&self, other: &ReceivedSegment) -> bool {
-        let options = tcp::HEADER_LENGTH..self.headers - self.version.transport();
-        self.headers == other.headers
-            && self.part(0..ethernet::HEADER_LENGTH) == other.part(0..ethernet::HEADER_LENGTH)
-            && self.version.alike().into_iter().all(|at| self.part(at.clone()) == other.part(at))
-            && [ACKNOWLEDGEMENT, WINDOW, options]
-                .into_iter()
-                .all(|at| self.of_transport(at.clone()) == other.of_transport(at))
+        let options = self.version.transport() + tcp::HEADER_LENGTH..self.headers;
+        let has_same_window = match self.version {
+            Version::V4 => self.has_same::<48, 50>(other),
+            Version::V6 => self.has_same::<68, 70>(other),
+        };
+        self.is_sent_like(other)
+            && has_same_window
+            && self.acknowledgement == other.acknowledgement
+            && (options.is_empty() || self.part(options.clone()) == other.part(options))
+    }
+    /// Returns whether it acknowledges more than `earlier`, an acknowledgement of the flow, and does so as the earlier one did.
+    pub fn acknowledges_more(&self, earlier: &ReceivedSegment) -> bool {
+        let advance = self.acknowledgement.wrapping_sub(earlier.acknowledgement) as i32;
+        self.is_acknowledgement()
+            && earlier.is_acknowledgement()
+            && self.is_sent_like(earlier)
+            && self.sequence == earlier.sequence
+            && advance > 0
+            && self.clock().wrapping_sub(earlier.clock()) as i32 >= 0
+    }
+    /// Returns the sender's timestamp of an acknowledgement, zero if it has none.
+    fn clock(&self) -> u32 {
+        let start = self.version.transport() + tcp::HEADER_LENGTH + CLOCK_VALUE;
+        let value = self.part(start..self.headers).first_chunk();
+        value.map_or(0, |value| u32::from_be_bytes(*value))
     }
     /// Returns whether a packet with its headers can have `length` bytes of payload.
     pub fn can_have(&self, length: usize) -> bool {
@@ -217,8 +281,13 @@ impl ReceivedSegment {
     }
     /// Returns whether the checksum is right. `pieces` are those of the packet.
     pub fn is_intact(&self, pieces: &[PacketSegment]) -> bool {
-        let mut sum = self.pseudo_header(self.length, self.headers);
-        let mut skip = self.headers;
+        let transport = self.version.transport();
+        let mut sum = self.pseudo_header(self.length);
+        if self.length == 0 {
+            sum.add(self.part(transport..self.headers));
+            return sum.is_valid();
+        }
+        let mut skip = transport;
         for piece in pieces {
             let of_piece = skip.min(piece.length());
             skip -= of_piece;
@@ -226,14 +295,17 @@ impl ReceivedSegment {
         }
         sum.is_valid()
     }
-    /// Returns the sum of the pseudo header for `length` bytes of payload, and of the header of TCP up to `end` of the packet. The
-    /// addresses are just before that.
-    fn pseudo_header(&self, length: usize, end: usize) -> Sum {
+    /// Returns the sum of the pseudo header for `length` bytes of payload.
+    fn pseudo_header(&self, length: usize) -> Sum {
         let bytes = (self.headers - self.version.transport()).saturating_add(length) as u32;
-        let [a, b, c, d] = bytes.to_be_bytes();
-        let mut sum = Sum::of(&[a, b, c, d, 0, protocol::TCP]);
-        sum.add(self.part(self.version.addresses().start..end));
-        sum
+        let addresses = match self.version {
+            Version::V4 => self.head.get(26..34),
+            Version::V6 => self.head.get(22..54),
+        };
+        let (words, _) = addresses.unwrap_or_default().as_chunks();
+        let words = words.iter().map(|word| u128::from(u64::from_ne_bytes(*word)));
+        let numbers = u64::from(bytes.to_be()) + u64::from(u16::from(protocol::TCP).to_be());
+        Sum::of_words(words.sum::<u128>() + u128::from(numbers), 0, 0)
     }
     /// Changes the headers to those of a packet with `length` bytes of payload, whose checksum is left to its receiver.
     pub fn describe(&mut self, length: usize) {
@@ -247,7 +319,7 @@ impl ReceivedSegment {
             }
             Version::V6 => self.put(LENGTH6, counted.saturating_sub(transport) as u16),
         }
-        let sum = self.pseudo_header(length, transport).folded();
+        let sum = self.pseudo_header(length).folded();
         self.put(transport + CHECKSUM.start..transport + CHECKSUM.end, sum);
     }
     /// Sets the flag of [`ReceivedSegment::has_push`].

@@ -193,6 +193,7 @@ pub struct Arrival<'p, B> {
     body_at: usize,
     checksum: TransportChecksum,
     segment: Option<u16>,
+    acks: u16,
     /// First byte of this part, and the byte behind its last.
     range: Range<usize>,
 }
@@ -214,6 +215,7 @@ impl<'p, B: Buffer> Arrival<'p, B> {
             body_at,
             checksum,
             segment: None,
+            acks: 0,
             range: 0..end,
         })
     }
@@ -224,6 +226,14 @@ impl<'p, B: Buffer> Arrival<'p, B> {
     /// Returns the packet that its sender left to be cut into `segment` bytes of payload.
     pub fn with_segment(self, segment: Option<u16>) -> Arrival<'p, B> {
         Arrival { segment, ..self }
+    }
+    /// Returns the packet that stands for `acks` acknowledgements before it as well.
+    pub fn with_acks(self, acks: u16) -> Arrival<'p, B> {
+        Arrival { acks, ..self }
+    }
+    /// Returns the number of acknowledgements before it that it stands for.
+    pub fn acks(&self) -> u16 {
+        self.acks
     }
     /// Returns the payload bytes of each packet that it stands for; `None` if it is one.
     pub fn segment(&self) -> Option<u16> {

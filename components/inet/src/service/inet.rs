@@ -223,8 +223,10 @@ impl Inet {
                     let count = frame.payload.read(0, &mut head);
                     let head = head.get(..count).unwrap_or_default();
                     if let Some(arrival) = Arrival::new(head, &frame.payload, 0) {
-                        let arrival =
-                            arrival.with_checksum(frame.checksum).with_segment(frame.segment);
+                        let arrival = arrival
+                            .with_checksum(frame.checksum)
+                            .with_segment(frame.segment)
+                            .with_acks(frame.acks);
                         if self.taps.are_watching()
                             && let Some(interface) = stack.up(run, interface)
                         {

@@ -108,6 +108,8 @@ pub struct ReceivedFrame {
     pub checksum: TransportChecksum,
     /// Payload bytes of each segment of TCP but the last that it was merged from; `None` if it came as it is.
     pub segment: Option<u16>,
+    /// Acknowledgements without data before it that it stands for as well.
+    pub acks: u16,
 }
 
 /// The cards, by number of their interface.

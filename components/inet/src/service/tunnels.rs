@@ -180,7 +180,7 @@ impl Tunnel for StackTunnel {
         };
         let mut first = [0];
         payload.read(0, &mut first);
-        let frame = ReceivedFrame { payload, checksum, segment: None };
+        let frame = ReceivedFrame { payload, checksum, segment: None, acks: 0 };
         if self.link.layer == TunnelLayer::Network && protocol != protocol_of(&first) {
             refuse(&inet, self.index, protocol, &frame);
         } else {

@@ -30,23 +30,23 @@ const CLOCK: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
 
 /// A segment on the wire.
 #[derive(Clone, Debug, PartialEq)]
-struct Sent {
+pub struct Sent {
     /// The version of IP is six.
-    is_v6: bool,
-    port: u16,
-    sequence: u32,
-    acknowledgement: u32,
-    flags: TcpFlags,
-    window: u16,
-    options: Vec<u8>,
-    class: u8,
-    hops: u8,
-    data: Vec<u8>,
+    pub is_v6: bool,
+    pub port: u16,
+    pub sequence: u32,
+    pub acknowledgement: u32,
+    pub flags: TcpFlags,
+    pub window: u16,
+    pub options: Vec<u8>,
+    pub class: u8,
+    pub hops: u8,
+    pub data: Vec<u8>,
 }
 
 impl Sent {
     /// Returns a segment of the flow `port` with `length` bytes from `sequence` on. Odd flows are of IPv6.
-    fn new(port: u16, sequence: u32, length: usize) -> Sent {
+    pub fn new(port: u16, sequence: u32, length: usize) -> Sent {
         let byte = |at: usize| (sequence.wrapping_add(at as u32).wrapping_mul(7) % 251) as u8;
         Sent {
             is_v6: port % 2 == 1,
@@ -75,7 +75,7 @@ impl Sent {
         let (source, destination) = self.ends();
         Sum::pseudo_header(source, destination, protocol::TCP, length as u32)
     }
-    fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let fields = TcpFields {
             source: self.port,
             destination: 80,
@@ -122,7 +122,7 @@ impl Sent {
         [&MAC[..], &PEER, &kind, &network, &transport].concat()
     }
     /// Parses a frame, whose lengths and sums must be right.
-    fn parse(bytes: &[u8], checksum: TransportChecksum) -> Sent {
+    pub fn parse(bytes: &[u8], checksum: TransportChecksum) -> Sent {
         let is_v6 = bytes[12] == 0x86;
         let network = &bytes[14..];
         let (class, hops, at) = if is_v6 {
@@ -169,14 +169,21 @@ fn bytes_of_all(sent: &[Sent]) -> Vec<Vec<u8>> {
 }
 
 /// Takes packets as one batch, in pieces of at most `most` bytes.
-fn merged(packets: &[Vec<u8>], most: usize) -> Vec<ReceivedFrame> {
+pub fn merged(packets: &[Vec<u8>], most: usize) -> Vec<ReceivedFrame> {
+    merged_while(false, packets, most)
+}
+
+/// Does the same while somebody watches, or nobody.
+pub fn merged_while(is_watched: bool, packets: &[Vec<u8>], most: usize) -> Vec<ReceivedFrame> {
     let (mut merger, mut copies) = (Merger::default(), Copies::default());
+    merger.begin(is_watched);
     let mut frames = Vec::new();
     for bytes in packets {
         let mut pieces =
             bytes.chunks(most).map(|part| PacketSegment::copy_of(part).unwrap()).collect();
         let checksum = TransportChecksum::Unverified;
-        let packet = ArrivedPacket { pieces: &mut pieces, checksum, segment: None };
+        let packet =
+            ArrivedPacket { pieces: &mut pieces, checksum, segment: None, is_short: false };
         merger.take(&mut frames, &mut copies, packet);
     }
     merger.finish();
@@ -336,7 +343,7 @@ fn what_a_card_has_merged_is_not_merged_again() {
         let mut pieces = vec![PacketSegment::copy_of(&one.bytes()).unwrap()];
         let segment = (one.sequence == 1000).then_some(500);
         let checksum = TransportChecksum::Verified;
-        let packet = ArrivedPacket { pieces: &mut pieces, checksum, segment };
+        let packet = ArrivedPacket { pieces: &mut pieces, checksum, segment, is_short: false };
         merger.take(&mut frames, &mut copies, packet);
     }
     merger.finish();
@@ -451,7 +458,7 @@ impl Host {
         for part in packets.chunks(at_once) {
             let mut batch: Vec<_> =
                 part.iter().map(|bytes| self.model.packet(bytes, 2048)).collect();
-            self.card.bring(&self.inet, &mut batch, &mut self.tools);
+            self.card.bring(&self.inet, batch.drain(..), &mut self.tools);
         }
         packets.len()
     }

@@ -1,4 +1,5 @@
 //! Tests of the component: a stack over a model card.
+mod acknowledging;
 mod far;
 mod merging;
 mod model;

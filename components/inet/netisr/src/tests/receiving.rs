@@ -2,7 +2,7 @@
 use super::{model::*, settings::stack_over};
 use crate::{buffers::BufferPool, card::Tools, copies::Copies, input::InputQueue, start_over};
 use inet::{InterfaceAddress, InterfaceFlags, InterfaceIndex};
-use interfaces::nic::{ReceiveBuffer, Received};
+use interfaces::nic::{PacketSegment, ReceiveBuffer, Received, ReceivedPiece};
 use std::sync::Arc;
 
 const CARD: InterfaceIndex = InterfaceIndex(2);
@@ -90,7 +90,7 @@ fn buffers_of_packets_that_the_stack_does_not_keep_are_lent_again_at_once() {
         let mut batch: Vec<Received> =
             [42, 200, 255, 256, 1500].map(|length| model.packet(&stray(length), 2048)).into();
         batch.push(model.packet(&stray(9000), 4000));
-        card.bring(&inet, &mut batch, &mut tools);
+        card.bring(&inet, batch.drain(..), &mut tools);
         assert_eq!((batch.len(), model.lent()), (0, 64), "round {round}");
     }
 }
@@ -141,7 +141,12 @@ fn short_packets_share_frames_and_their_bytes_are_right() {
         let bytes: Vec<u8> = (0..60 + number).map(|at| at ^ number).collect();
         // Some packets take several buffers.
         let packet = model.packet(&bytes, if number % 3 == 0 { 50 } else { 500 });
-        let copy = copies.copy(&packet).unwrap();
+        let segment = |piece: &ReceivedPiece| {
+            let (offset, length) = (piece.offset.into(), piece.length.into());
+            PacketSegment { frame: piece.buffer.frame.clone(), offset, length }
+        };
+        let pieces: Vec<_> = packet.pieces().map(segment).collect();
+        let copy = copies.copy(&pieces).unwrap();
         kept.push((copy, bytes));
         model.lent.lock().unwrap().extend(packet.into_buffers());
     }

@@ -41,7 +41,7 @@ pub(crate) struct TcpArrival {
     pub(crate) hop_limit: u8,
     /// Differentiated services and ECN.
     pub(crate) traffic_class: u8,
-    /// Segments beside the first that its payload would have been on the wire.
+    /// Segments beside it that came as a part of it: of its payload, or acknowledgements before it.
     pub(crate) more: u32,
     /// The headers of IP and TCP of a SYN, if a listener keeps them (TCP_SAVE_SYN).
     pub(crate) headers: Option<Box<[u8]>>,
@@ -116,7 +116,7 @@ impl TcpArrival {
             is_local: false,
             hop_limit: delivery.hop_limit,
             traffic_class: delivery.traffic_class,
-            more: segment.more_parts(),
+            more: segment.more_parts() + u32::from(whole.acks()),
             headers,
         })
     }

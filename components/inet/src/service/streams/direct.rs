@@ -46,7 +46,7 @@ struct DirectEnd<'a> {
 impl Inet {
     /// Returns whether somebody watches the segments of this host.
     #[inline]
-    fn is_watched(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
         self.taps().are_watching() || self.stack().hears_tcp()
     }
     /// Gives what a program wrote to the other end of a connection, if that is on this host, and nothing is under way between both.

@@ -36,7 +36,7 @@ impl Buffers {
             _ => TransportChecksum::Unverified,
         };
         let segment = (numbers.below(4) == 0).then(|| numbers.below(1 << 16) as u16);
-        ReceivedFrame { payload, checksum, segment }
+        ReceivedFrame { payload, checksum, segment, acks: 0 }
     }
     /// Takes back what the stack has dropped. Returns the number of buffers that are still lent.
     pub fn take_back(&mut self) -> usize {

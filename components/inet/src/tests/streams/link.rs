@@ -3,7 +3,6 @@ use super::world::*;
 use crate::*;
 use interfaces::sockets::{CloseKind, SocketError, StreamState};
 use packet::{icmp::IcmpMessage, ipv4::Ipv4};
-use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// Carries `total` bytes in both directions at the same time, and checks each.
@@ -98,7 +97,7 @@ fn a_card_that_cuts_and_sums_gets_whole_segments() {
     let mut pair = Pair::new(1, Weather::default());
     let server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
     let offloads = LinkOffloads::CHECKSUM | LinkOffloads::TCP4;
-    let cable = Arc::new(Cable { frames: Default::default(), offloads });
+    let cable = Cable::new(offloads);
     let client = pair.hosts[0].connect("10.0.0.2:80");
     assert!(pair.until(10, |_| server.waiting() > 0));
     pair.wait(S);
@@ -116,8 +115,12 @@ fn a_card_that_cuts_and_sums_gets_whole_segments() {
         for part in frame.chunks(4096) {
             payload.append(BufferChain::copy_of(part).unwrap());
         }
-        let frame =
-            ReceivedFrame { payload, checksum: TransportChecksum::Verified, segment: Some(1448) };
+        let frame = ReceivedFrame {
+            payload,
+            checksum: TransportChecksum::Verified,
+            segment: Some(1448),
+            acks: 0,
+        };
         pair.hosts[1].inet.received(CARD, &mut vec![frame]);
     }
     let child = server.accept().unwrap();

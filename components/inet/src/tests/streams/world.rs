@@ -13,7 +13,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use xorshift::Xorshift;
@@ -251,12 +251,21 @@ pub struct Weather {
 /// The sending side of a card: frames that wait for the test.
 pub struct Cable {
     pub frames: Mutex<VecDeque<Vec<u8>>>,
+    /// Packets, of which some were cut into frames.
+    pub packets: AtomicUsize,
     pub offloads: LinkOffloads,
+}
+
+impl Cable {
+    pub fn new(offloads: LinkOffloads) -> Arc<Cable> {
+        Arc::new(Cable { frames: Mutex::default(), packets: AtomicUsize::new(0), offloads })
+    }
 }
 
 impl PacketLink for Cable {
     fn transmit(&self, batch: &mut Vec<Departure<PacketSegment>>) {
         let mut frames = self.frames.lock().unwrap();
+        self.packets.fetch_add(batch.len(), Ordering::Relaxed);
         for packet in batch.drain(..) {
             let is_cut = packet.offload.is_some_and(|offload| offload.segment.is_some());
             if is_cut && self.offloads.contains(LinkOffloads::CUT_TCP) {
@@ -277,7 +286,7 @@ impl PacketLink for Cable {
 
 /// Gives the stack of a host a card.
 fn cable(inet: &Inet) -> Arc<Cable> {
-    let cable = Arc::new(Cable { frames: Mutex::default(), offloads: LinkOffloads::empty() });
+    let cable = Cable::new(LinkOffloads::empty());
     inet.set_link(CARD, Some(cable.clone()));
     cable
 }
@@ -320,7 +329,7 @@ impl Pair {
     }
     /// Gives a host another card.
     pub fn set_card(&mut self, host: usize, offloads: LinkOffloads) {
-        self.cables[host] = Arc::new(Cable { frames: Mutex::default(), offloads });
+        self.cables[host] = Cable::new(offloads);
         self.hosts[host].inet.set_link(CARD, Some(self.cables[host].clone()));
     }
     /// Retires the stack of a host, and gives the host a successor with a fresh card. Returns the old one, whose frames go nowhere
@@ -378,7 +387,7 @@ impl Pair {
     pub fn give(&self, to: usize, frame: &[u8]) {
         let payload = BufferChain::copy_of(frame).unwrap();
         let checksum = TransportChecksum::Unverified;
-        let frame = ReceivedFrame { payload, checksum, segment: None };
+        let frame = ReceivedFrame { payload, checksum, segment: None, acks: 0 };
         self.hosts[to].inet.received(CARD, &mut vec![frame]);
     }
     /// Lets time pass.

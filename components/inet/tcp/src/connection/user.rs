@@ -161,6 +161,16 @@ impl Connection {
         self.totals.data_segments_in += u64::from(more);
     }
 
+    /// Returns whether lost data waits to be sent again, or the cause of a timeout is looked for.
+    pub fn is_repairing(&self) -> bool {
+        self.sender.is_repairing()
+    }
+
+    /// Counts acknowledgements without data that another one stood for.
+    pub fn count_more_acks(&mut self, more: u32) {
+        self.totals.segments_in += u64::from(more);
+    }
+
     /// Returns the number of bytes that were written and not acknowledged (SIOCOUTQ).
     pub fn unacknowledged(&self) -> u64 {
         self.written() - self.acked()
