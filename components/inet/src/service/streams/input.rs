@@ -24,7 +24,7 @@ use interfaces::{
     sockets::{SocketError, SocketEvents, Stream, StreamOptions, StreamState},
 };
 use rt::{PAGE_BYTES, memory::Frame};
-use tcp::{Arrival, Connection, Flow, IcmpError, TcpEvents, TcpState};
+use tcp::{Arrival, Connection, Flow, IcmpError, TcpEvents, TcpFlags, TcpSegment, TcpState};
 
 /// Payload of a packet from outside that is copied, so that it does not hold a frame: less than this, in bytes.
 const COPIED: usize = 1024;
@@ -77,9 +77,34 @@ pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival
     passage.recycle(arrival);
 }
 
+/// Returns whether a segment from outside has an acknowledgement, and nothing else.
+fn is_bare(arrival: &TcpArrival) -> bool {
+    let TcpSegment { flags, length, .. } = arrival.segment;
+    !arrival.is_local && length == 0 && flags == TcpFlags::ACK
+}
+
 impl SocketState {
-    /// Takes a segment.
+    /// Takes a segment, and those from outside that are next in this call if they are of the same flow. The connection does not send
+    /// between acknowledgements that follow each other: the last of them has it send, in one long packet, into the room that all made.
     pub(crate) fn input(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        arrival: Box<TcpArrival>,
+    ) {
+        self.take_segment(inet, passage, socket, arrival);
+        while let SocketRole::Live(live) = &self.role
+            && let Some(next) = passage
+                .outside
+                .segments
+                .pop_front_if(|next| !next.is_local && next.flow == live.flow)
+        {
+            passage.worker.events().add(PacketEvent::TcpIn, 1);
+            self.take_segment(inet, passage, socket, next);
+        }
+    }
+    fn take_segment(
         &mut self,
         inet: &Inet,
         passage: &mut Passage,
@@ -98,8 +123,32 @@ impl SocketState {
         live.connection.note_read(self.stream.counters().read, room);
         tune(&mut live.connection, &self.stream, passage.now_ns);
         let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
+        let is_plain = is_bare(&arrival) && TcpEvents::WRITABLE.contains(effect.events);
+        if arrival.more > 0 && effect.payload.is_none() {
+            live.connection.count_more_acks(arrival.more);
+        }
         keep(live, &self.stream, passage, &effect, arrival);
-        self.after(inet, passage, socket, effect.events);
+        if !is_plain || !self.takes_another(passage) {
+            return self.after(inet, passage, socket, effect.events);
+        }
+        if let SocketRole::Live(live) = &mut self.role {
+            report(live, &self.stream, effect.events);
+        }
+    }
+    /// Returns whether the next segment of this call is an acknowledgement that the connection will take.
+    fn takes_another(&self, passage: &Passage) -> bool {
+        let (Some(next), SocketRole::Live(live)) = (passage.outside.segments.front(), &self.role)
+        else {
+            return false;
+        };
+        let has_ended = matches!(live.connection.state(), TcpState::Closed | TcpState::TimeWait);
+        // What was lost goes again at once, and F-RTO looks at what each acknowledgement has sent.
+        !has_ended
+            && !live.connection.is_repairing()
+            && is_bare(next)
+            && next.flow == live.flow
+            && !self.is_too_far(next)
+            && self.stream.filter().get().is_none()
     }
     /// Does what follows each call of the connection: tells the program, sends, and sets the timers.
     pub(crate) fn after(

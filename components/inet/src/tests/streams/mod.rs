@@ -1,4 +1,5 @@
 //! Tests of streams.
+mod batches;
 mod cut;
 mod direct;
 mod direct_ends;
