@@ -12,7 +12,7 @@ pub const SEGMENTS_MAX: usize = 21;
 pub const PACKET_MIN: usize = 14;
 
 /// The first bytes of a packet, which the client writes in place.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct HeaderBytes {
     length: u8,
     bytes: [u8; HEADER_MAX],
@@ -26,11 +26,28 @@ impl HeaderBytes {
         header.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(header)
     }
+    /// No bytes.
+    pub const EMPTY: HeaderBytes = HeaderBytes { length: 0, bytes: [0; HEADER_MAX] };
+    /// Becomes `bytes`, in place. Returns whether they are not too many.
+    pub fn set(&mut self, bytes: &[u8]) -> bool {
+        let Some(place) = self.bytes.get_mut(..bytes.len()) else { return false };
+        place.copy_from_slice(bytes);
+        self.length = bytes.len() as u8;
+        true
+    }
     /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 }
+
+impl PartialEq for HeaderBytes {
+    fn eq(&self, other: &HeaderBytes) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for HeaderBytes {}
 
 impl core::fmt::Debug for HeaderBytes {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -57,11 +57,10 @@ impl Limits {
             }
             work => {
                 let Departure { headers, payload, .. } = departure;
-                match self.packet(headers.as_slice(), payload, work.flatten()) {
-                    Some(packet) => packets.push(packet),
-                    None => return count,
+                match self.push(headers.as_slice(), payload, work.flatten(), packets) {
+                    Some(()) => 0,
+                    None => count,
                 }
-                0
             }
         }
     }
@@ -92,24 +91,37 @@ impl Limits {
         packets.reserve(departure.parts() as usize);
         // A packet of anything but TCP is lost, which the caller sees by the number of parts.
         let _ = cut_tcp(departure, ethernet::HEADER_LENGTH, sums, |headers, payload| {
-            packets.extend(self.packet(headers, payload, work));
+            // One that is lost is missing, too.
+            let _ = self.push(headers, payload, work, packets);
         });
     }
-    /// Returns a packet for the card, with the work that the card does. `None` if memory was refused, or it cannot be sent.
-    fn packet(
+    /// Appends a packet for the card, with the work that the card does. `None` if memory was refused, or it cannot be sent.
+    #[inline]
+    fn push(
         &self,
         headers: &[u8],
         payload: BufferChain<PacketSegment>,
         work: Option<(PartialChecksum, Option<Segmentation>)>,
-    ) -> Option<Packet> {
-        let (header, segments) = match with_payload(headers, &payload) {
-            Some(whole) => (whole, Vec::new()),
-            None => (HeaderBytes::new(headers)?, self.segments(payload)?),
-        };
+        packets: &mut Vec<Packet>,
+    ) -> Option<()> {
+        let whole = with_payload(headers, &payload);
+        let segments = if whole.is_some() { Vec::new() } else { self.segments(payload)? };
         let (checksum, segmentation) =
             work.map_or((None, None), |(checksum, cut)| (Some(checksum), cut));
         let flow = self.key.map_or(0, |key| steering::flow(headers, key));
-        Some(Packet { tag: 0, header, segments, checksum, segmentation, flow })
+        // The header is written in its place, since it is most of the packet.
+        let header = HeaderBytes::EMPTY;
+        packets.push(Packet { tag: 0, header, segments, checksum, segmentation, flow });
+        let header = &mut packets.last_mut()?.header;
+        let is_set = match &whole {
+            Some((bytes, length)) => header.set(bytes.get(..*length).unwrap_or_default()),
+            None => header.set(headers),
+        };
+        if !is_set {
+            packets.pop();
+            return None;
+        }
+        Some(())
     }
     /// Returns the parts of frames that hold `payload`: copies if it is in more than the card takes.
     fn segments(&self, payload: BufferChain<PacketSegment>) -> Option<Vec<PacketSegment>> {
@@ -126,8 +138,11 @@ impl Limits {
     }
 }
 
-/// Returns a whole packet that fits into header bytes: it needs no frame that the device reaches.
-fn with_payload(headers: &[u8], payload: &BufferChain<PacketSegment>) -> Option<HeaderBytes> {
+/// Returns the bytes of a whole packet that fits into those of headers, and their number: it needs no frame that the device reaches.
+fn with_payload(
+    headers: &[u8],
+    payload: &BufferChain<PacketSegment>,
+) -> Option<([u8; HEADER_MAX], usize)> {
     let length = headers.len().checked_add(payload.length())?;
     if length > HEADER_MAX {
         return None;
@@ -135,5 +150,5 @@ fn with_payload(headers: &[u8], payload: &BufferChain<PacketSegment>) -> Option<
     let mut bytes = [0; HEADER_MAX];
     bytes.get_mut(..headers.len())?.copy_from_slice(headers);
     let copied = payload.read(0, bytes.get_mut(headers.len()..length)?);
-    (copied == payload.length()).then(|| HeaderBytes::new(bytes.get(..length)?))?
+    (copied == payload.length()).then_some((bytes, length))
 }

@@ -205,7 +205,8 @@ pub struct ChainCursor<'c, B> {
 impl<B: Buffer> ChainCursor<'_, B> {
     /// Takes the next `count` bytes, or those that are left.
     pub fn take(&mut self, count: usize) -> BufferChain<B> {
-        let mut part = BufferChain::default();
+        // Mostly it is in one buffer, or passes from one to the next.
+        let mut part = BufferChain { pieces: Vec::with_capacity(2), length: 0 };
         while part.length < count
             && let Some((piece, rest)) = self.pieces.split_first()
         {

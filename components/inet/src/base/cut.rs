@@ -18,8 +18,10 @@ use packet::{
     tcp::{self, TcpFlags},
 };
 
-/// Place in the header of IPv4.
+/// Places in the header of IPv4. The identification is just behind the length.
+const TOTAL_LENGTH: usize = 2;
 const IDENTIFICATION: usize = 4;
+const NETWORK_CHECKSUM: usize = 10;
 /// Place in the header of IPv6.
 const PAYLOAD_LENGTH: usize = 4;
 /// Place in the header of TCP.
@@ -51,9 +53,7 @@ pub fn cut_tcp<B: Buffer>(
     for at in (0..total).step_by(size) {
         let part = rest.take(size);
         headers.describe(at, part.length(), total);
-        if checksum == PartChecksum::Written {
-            headers.complete(part.sum());
-        }
+        headers.finish(part.length(), (checksum == PartChecksum::Written).then(|| part.sum()));
         take(headers.bytes, part);
     }
     Some(())
@@ -70,8 +70,12 @@ struct PartHeaders<'h> {
     sequence: u32,
     identification: u16,
     flags: TcpFlags,
+    /// Sum of the header of IPv4 but for the fields that differ.
+    of_network: Sum,
     /// Sum of the pseudo header but for the length.
     pseudo: Sum,
+    /// Sum of that and of the header of TCP but for the fields that differ.
+    of_transport: Sum,
 }
 
 impl<'h> PartHeaders<'h> {
@@ -99,7 +103,7 @@ impl<'h> PartHeaders<'h> {
         pseudo.add_word(u16::from_be_bytes(field(bytes, transport + tcp::CHECKSUM_OFFSET)?));
         // The complement takes the length of the whole packet away.
         pseudo.add_word(!length);
-        Some(PartHeaders {
+        let mut headers = PartHeaders {
             sequence: u32::from_be_bytes(field(bytes, transport + SEQUENCE)?),
             identification: u16::from_be_bytes(field(bytes, network + IDENTIFICATION)?),
             flags: TcpFlags::from_bits_truncate(
@@ -109,21 +113,42 @@ impl<'h> PartHeaders<'h> {
             network,
             transport,
             is_version6,
+            of_network: Sum::new(),
             pseudo,
-        })
+            of_transport: pseudo,
+        };
+        headers.sum_alike();
+        Some(headers)
     }
-    /// Makes the headers those of the part of `length` bytes of payload from `at` on, of `total`.
+    /// Clears the fields that differ, and sums the rest of the headers.
+    fn sum_alike(&mut self) {
+        let PartHeaders { network, transport, .. } = *self;
+        if !self.is_version6 {
+            self.put(network + TOTAL_LENGTH, [0; 4]);
+            self.put(network + NETWORK_CHECKSUM, [0; 2]);
+            self.of_network = Sum::of(self.bytes.get(network..transport).unwrap_or_default());
+        }
+        self.put(transport + SEQUENCE, [0; 4]);
+        self.put(transport + tcp::FLAGS_OFFSET, [0]);
+        self.put(transport + tcp::CHECKSUM_OFFSET, [0; 2]);
+        self.of_transport.add(self.bytes.get(transport..).unwrap_or_default());
+    }
+    /// Makes the headers those of the part of `length` bytes of payload from `at` on, of `total`, but for the checksum of TCP.
     fn describe(&mut self, at: usize, length: usize, total: usize) {
         let PartHeaders { network, transport, .. } = *self;
         if self.is_version6 {
             let length = self.bytes.len() - network - ipv6::HEADER_LENGTH + length;
             self.put(network + PAYLOAD_LENGTH, (length as u16).to_be_bytes());
         } else {
-            let length = self.bytes.len() - network + length;
-            self.put(network + IDENTIFICATION, self.identification.to_be_bytes());
-            self.identification = self.identification.wrapping_add(1);
-            let header = self.bytes.get_mut(network..transport).unwrap_or_default();
-            ipv4::set_total_length(header, length as u16);
+            let (length, number) =
+                ((self.bytes.len() - network + length) as u16, self.identification);
+            self.identification = number.wrapping_add(1);
+            let mut sum = self.of_network;
+            sum.add_word(length);
+            sum.add_word(number);
+            let [[a, b], [c, d]] = [length, number].map(u16::to_be_bytes);
+            self.put(network + TOTAL_LENGTH, [a, b, c, d]);
+            self.put(network + NETWORK_CHECKSUM, sum.checksum().to_be_bytes());
         }
         let mut flags = self.flags;
         flags.set(TcpFlags::CWR, at == 0 && flags.contains(TcpFlags::CWR));
@@ -132,16 +157,29 @@ impl<'h> PartHeaders<'h> {
         }
         self.put(transport + SEQUENCE, self.sequence.wrapping_add(at as u32).to_be_bytes());
         self.put(transport + tcp::FLAGS_OFFSET, [flags.bits() as u8]);
-        let mut pseudo = self.pseudo;
-        pseudo.add_word((self.bytes.len() - transport + length) as u16);
-        self.put(transport + tcp::CHECKSUM_OFFSET, pseudo.folded().to_be_bytes());
     }
-    /// Writes the checksum of a part whose payload has the sum `payload`.
-    fn complete(&mut self, payload: Sum) {
-        // The field holds the sum of the pseudo header, which so becomes a part of this one.
-        let mut sum = Sum::of(self.bytes.get(self.transport..).unwrap_or_default());
-        sum.append(payload);
-        self.put(self.transport + tcp::CHECKSUM_OFFSET, sum.checksum().to_be_bytes());
+    /// Writes the checksum of TCP of a part of `length` bytes of payload: the whole one if their sum is given.
+    fn finish(&mut self, length: usize, payload: Option<Sum>) {
+        let transport = self.transport;
+        let counted = (self.bytes.len() - transport + length) as u16;
+        let checksum = match payload {
+            Some(payload) => {
+                let mut sum = self.of_transport;
+                sum.add_word(counted);
+                let sequence = field(self.bytes, transport + SEQUENCE);
+                sum.add_number(sequence.map_or(0, u32::from_be_bytes));
+                let flags = self.bytes.get(transport + tcp::FLAGS_OFFSET);
+                sum.add_word(flags.map_or(0, |flags| u16::from(*flags)));
+                sum.append(payload);
+                sum.checksum()
+            }
+            None => {
+                let mut pseudo = self.pseudo;
+                pseudo.add_word(counted);
+                pseudo.folded()
+            }
+        };
+        self.put(transport + tcp::CHECKSUM_OFFSET, checksum.to_be_bytes());
     }
     fn put<const N: usize>(&mut self, at: usize, value: [u8; N]) {
         if let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
