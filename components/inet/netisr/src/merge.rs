@@ -211,7 +211,8 @@ impl Merger {
         copies: &mut Copies,
         mut packet: ArrivedPacket<'_>,
     ) -> bool {
-        let seen = self.seen.look(packet.pieces);
+        let last = self.flows.last().map(|flow| &flow.first);
+        let seen = self.seen.look(packet.pieces, last);
         let is_acknowledgement = seen == Seen::Flow && self.seen.is_acknowledgement();
         if is_acknowledgement && self.acknowledge(frames, copies, &packet) {
             packet.pieces.clear();

@@ -20,7 +20,7 @@ use packet::{
     ipv4::{self, Ipv4},
     ipv6::{self, Ipv6Header},
     protocol,
-    tcp::{self, TcpFlags, TcpHeader},
+    tcp::{self, TcpFlags},
 };
 
 /// Bytes of all headers, at most.
@@ -30,7 +30,6 @@ const HEAD: usize =
 const LENGTH_MAX: usize = 0xffff;
 
 /// Places in the header of TCP.
-const OFFSET: usize = 12;
 const CHECKSUM: Range<usize> = tcp::CHECKSUM_OFFSET..tcp::CHECKSUM_OFFSET + 2;
 /// The bits beside the offset of the data.
 const RESERVED: u8 = 0xf;
@@ -48,14 +47,18 @@ impl Version {
     /// Returns the place of the header of TCP.
     fn transport(self) -> usize {
         match self {
-            Version::V4 => ethernet::HEADER_LENGTH + ipv4::HEADER_LENGTH,
-            Version::V6 => ethernet::HEADER_LENGTH + ipv6::HEADER_LENGTH,
+            Version::V4 => TRANSPORT4,
+            Version::V6 => TRANSPORT6,
         }
     }
 }
 
 /// The length of the payload in the header of IPv6.
 const LENGTH6: Range<usize> = 18..20;
+
+/// Places of the header of TCP.
+const TRANSPORT4: usize = ethernet::HEADER_LENGTH + ipv4::HEADER_LENGTH;
+const TRANSPORT6: usize = ethernet::HEADER_LENGTH + ipv6::HEADER_LENGTH;
 
 /// Options that are a timestamp alone begin so (RFC 7323, appendix A), and are so many bytes.
 const CLOCK: [u8; 4] = [1, 1, 8, 10];
@@ -86,6 +89,7 @@ pub struct ReceivedSegment {
     length: usize,
     sequence: u32,
     acknowledgement: u32,
+    has_push: bool,
     content: Content,
 }
 
@@ -100,6 +104,30 @@ pub enum Seen {
     Flow,
 }
 
+/// Returns the version and the length of a packet of TCP, of which `length` bytes came, from its first bytes.
+#[inline(always)]
+fn network_of(kind: Option<u16>, network: &[u8], length: usize) -> Result<(Version, usize), Seen> {
+    match kind {
+        Some(ethertype::IPV4) => match Ipv4::parse(network, length) {
+            Ok(packet) if packet.header.protocol != protocol::TCP => Err(Seen::Other),
+            Ok(Ipv4 { header, options: [] }) if !header.place().is_fragment() => {
+                Ok((Version::V4, header.total_length()))
+            }
+            Ok(_) => Err(Seen::Unclear),
+            Err(_) => Err(Seen::Other),
+        },
+        Some(ethertype::IPV6) => match Ipv6Header::parse(network, length) {
+            Ok(header) => match header.next_header {
+                protocol::TCP => Ok((Version::V6, header.total_length())),
+                protocol::UDP | protocol::ICMPV6 => Err(Seen::Other),
+                _ => Err(Seen::Unclear),
+            },
+            Err(_) => Err(Seen::Other),
+        },
+        _ => Err(Seen::Other),
+    }
+}
+
 impl ReceivedSegment {
     /// Returns one that is to look at packets.
     pub const fn new() -> ReceivedSegment {
@@ -110,11 +138,13 @@ impl ReceivedSegment {
             length: 0,
             sequence: 0,
             acknowledgement: 0,
+            has_push: false,
             content: Content::Other,
         }
     }
-    /// Looks at the headers of the packet in `pieces`, and becomes them if it is of a flow of TCP.
-    pub fn look(&mut self, pieces: &[PacketSegment]) -> Seen {
+    /// Looks at the headers of the packet in `pieces`, and becomes them if it is of a flow of TCP. Of a header of IP that is alike
+    /// that of `last`, which was looked at before, there is less to look at.
+    pub fn look(&mut self, pieces: &[PacketSegment], last: Option<&ReceivedSegment>) -> Seen {
         let (mut count, mut length) = (0, 0usize);
         for piece in pieces {
             if count < HEAD {
@@ -122,32 +152,28 @@ impl ReceivedSegment {
             }
             length = length.saturating_add(piece.length());
         }
-        let known = self.head.get(..count).unwrap_or_default();
-        let Some((link, network)) = known.split_at_checked(ethernet::HEADER_LENGTH) else {
-            return Seen::Other;
-        };
         let length = length.saturating_sub(ethernet::HEADER_LENGTH);
-        let (version, total) = match link.last_chunk().map(|kind| u16::from_be_bytes(*kind)) {
-            Some(ethertype::IPV4) => match Ipv4::parse(network, length) {
-                Ok(packet) if packet.header.protocol != protocol::TCP => return Seen::Other,
-                Ok(Ipv4 { header, options: [] }) if !header.place().is_fragment() => {
-                    (Version::V4, header.total_length())
+        let parsed = match last.and_then(|last| self.total_like(last, (count, length))) {
+            Some(total) => self.parse::<TRANSPORT4>((Version::V4, total), count),
+            None => {
+                let known = self.head.get(..count).unwrap_or_default();
+                let Some((link, network)) = known.split_at_checked(ethernet::HEADER_LENGTH) else {
+                    return Seen::Other;
+                };
+                let kind = link.last_chunk().map(|kind| u16::from_be_bytes(*kind));
+                match network_of(kind, network, length) {
+                    Ok((Version::V4, total)) => {
+                        self.parse::<TRANSPORT4>((Version::V4, total), count)
+                    }
+                    Ok((Version::V6, total)) => {
+                        self.parse::<TRANSPORT6>((Version::V6, total), count)
+                    }
+                    Err(seen) => return seen,
                 }
-                Ok(_) => return Seen::Unclear,
-                Err(_) => return Seen::Other,
-            },
-            Some(ethertype::IPV6) => match Ipv6Header::parse(network, length) {
-                Ok(header) => match header.next_header {
-                    protocol::TCP => (Version::V6, header.total_length()),
-                    protocol::UDP | protocol::ICMPV6 => return Seen::Other,
-                    _ => return Seen::Unclear,
-                },
-                Err(_) => return Seen::Other,
-            },
-            _ => return Seen::Other,
+            }
         };
-        match self.parse(version, count, total) {
-            Some(()) => {
+        match parsed {
+            Some(total) => {
                 if total != length && self.content == Content::Data {
                     // Bytes behind the packet are no part of it.
                     self.content = Content::Other;
@@ -157,36 +183,57 @@ impl ReceivedSegment {
             None => Seen::Other,
         }
     }
-    /// Parses the header of TCP of a packet of `total` bytes from the header of IP on, of which `count` are known.
-    fn parse(&mut self, version: Version, count: usize, total: usize) -> Option<()> {
-        let transport = version.transport();
-        let bytes = total.checked_sub(transport - ethernet::HEADER_LENGTH)?;
-        let known = self.head.get(transport..count)?;
-        let (header, options) = TcpHeader::parse(known, bytes).ok()?;
-        let length = bytes.checked_sub(header.length())?;
-        let (flags, offset) = (*known.get(tcp::FLAGS_OFFSET)?, *known.get(OFFSET)?);
+    /// Returns the length by a header of IPv4 in a frame of `length` bytes behind that of Ethernet, if it is whole, right, and alike that of `last`: a packet of
+    /// TCP without options that is no fragment.
+    #[inline(always)]
+    fn total_like(&self, last: &ReceivedSegment, (count, length): (usize, usize)) -> Option<usize> {
+        let is_alike = last.version == Version::V4
+            && count >= TRANSPORT4
+            && self.has_same::<0, 16>(last)
+            && self.has_same::<20, 24>(last)
+            && self.sum_at::<{ ethernet::HEADER_LENGTH }, { ipv4::HEADER_LENGTH }>().is_valid();
+        let total = self.head.get(16..18)?.first_chunk().map(|total| u16::from_be_bytes(*total))?;
+        (is_alike && usize::from(total) <= length).then_some(total.into())
+    }
+    /// Parses the header of TCP, `AT` in the frame, of a packet of `total` bytes from the header of IP on. `count` bytes of the frame
+    /// are known. Returns `total`. The place is constant, which spares most checks of bounds.
+    #[inline(always)]
+    fn parse<const AT: usize>(
+        &mut self,
+        (version, total): (Version, usize),
+        count: usize,
+    ) -> Option<usize> {
+        let bytes = total.checked_sub(AT - ethernet::HEADER_LENGTH)?;
+        let header: &[u8; tcp::HEADER_LENGTH] = self.head.get(AT..)?.first_chunk()?;
+        let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, offset, flags, ..] = *header;
+        let of_header = usize::from(offset >> 4) * 4;
+        let length = bytes.checked_sub(of_header)?;
+        if of_header < tcp::HEADER_LENGTH || AT + of_header > count {
+            return None;
+        }
         let is_plain = offset & RESERVED == 0;
-        let is_timed = options.len() == CLOCK_LENGTH && options.starts_with(&CLOCK);
-        self.content = match length {
-            0 if is_plain && flags == ACK && (options.is_empty() || is_timed) => {
+        self.content = if length > 0 {
+            if is_plain && flags & !PUSH == ACK { Content::Data } else { Content::Other }
+        } else {
+            let options = AT + tcp::HEADER_LENGTH;
+            let has_clock = of_header == tcp::HEADER_LENGTH + CLOCK_LENGTH
+                && self.head.get(options..options + CLOCK.len()) == Some(&CLOCK);
+            let has_known = of_header == tcp::HEADER_LENGTH || has_clock;
+            if is_plain && flags == ACK && has_known {
                 Content::Acknowledgement
+            } else {
+                Content::Other
             }
-            1.. if is_plain && flags & !PUSH == ACK => Content::Data,
-            _ => Content::Other,
         };
-        self.sequence = header.sequence.get();
-        self.acknowledgement = header.acknowledgement.get();
-        self.headers = transport + header.length();
+        self.sequence = u32::from_be_bytes([s0, s1, s2, s3]);
+        self.acknowledgement = u32::from_be_bytes([a0, a1, a2, a3]);
+        self.has_push = flags & PUSH != 0;
+        self.headers = AT + of_header;
         (self.version, self.length) = (version, length);
-        Some(())
+        Some(total)
     }
     fn part(&self, range: Range<usize>) -> &[u8] {
         self.head.get(range).unwrap_or_default()
-    }
-    /// Returns a part of the header of TCP.
-    fn of_transport(&self, range: Range<usize>) -> &[u8] {
-        let start = self.version.transport();
-        self.part(start + range.start..start + range.end)
     }
     fn put(&mut self, range: Range<usize>, value: u16) {
         if let Some(field) = self.head.get_mut(range) {
@@ -211,9 +258,7 @@ impl ReceivedSegment {
     }
     /// Returns whether its program should see the data at once.
     pub fn has_push(&self) -> bool {
-        self.of_transport(tcp::FLAGS_OFFSET..tcp::FLAGS_OFFSET + 1)
-            .first()
-            .is_some_and(|flags| flags & PUSH != 0)
+        self.has_push
     }
     /// Returns whether it has data, and nothing else that its receiver must see.
     pub fn can_merge(&self) -> bool {
@@ -295,17 +340,22 @@ impl ReceivedSegment {
         }
         sum.is_valid()
     }
+    /// Returns the sum of `N` bytes at `AT`.
+    #[inline(always)]
+    fn sum_at<const AT: usize, const N: usize>(&self) -> Sum {
+        let bytes = self.head.get(AT..).and_then(|rest| rest.first_chunk::<N>());
+        bytes.map_or(Sum::new(), Sum::of_array)
+    }
     /// Returns the sum of the pseudo header for `length` bytes of payload.
     fn pseudo_header(&self, length: usize) -> Sum {
         let bytes = (self.headers - self.version.transport()).saturating_add(length) as u32;
-        let addresses = match self.version {
-            Version::V4 => self.head.get(26..34),
-            Version::V6 => self.head.get(22..54),
+        let mut sum = match self.version {
+            Version::V4 => self.sum_at::<26, 8>(),
+            Version::V6 => self.sum_at::<22, 32>(),
         };
-        let (words, _) = addresses.unwrap_or_default().as_chunks();
-        let words = words.iter().map(|word| u128::from(u64::from_ne_bytes(*word)));
-        let numbers = u64::from(bytes.to_be()) + u64::from(u16::from(protocol::TCP).to_be());
-        Sum::of_words(words.sum::<u128>() + u128::from(numbers), 0, 0)
+        sum.add_number(bytes);
+        sum.add_word(protocol::TCP.into());
+        sum
     }
     /// Changes the headers to those of a packet with `length` bytes of payload, whose checksum is left to its receiver.
     pub fn describe(&mut self, length: usize) {

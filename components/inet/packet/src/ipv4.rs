@@ -114,8 +114,10 @@ impl Ipv4Fields {
             source: self.source.octets(),
             destination: self.destination.octets(),
         };
-        let mut sum = Sum::of(header.as_bytes());
-        sum.add(options);
+        let mut sum = Sum::of_array::<HEADER_LENGTH>(zerocopy::transmute_ref!(&header));
+        if !options.is_empty() {
+            sum.add(options);
+        }
         header.checksum = U16::new(sum.checksum());
         Ok(header)
     }
@@ -185,8 +187,10 @@ impl<'p> Ipv4<'p> {
         if total < packet.header.length() || total > length {
             return Err(PacketError::Length);
         }
-        let mut sum = Sum::of(packet.header.as_bytes());
-        sum.add(packet.options);
+        let mut sum = Sum::of_array::<HEADER_LENGTH>(zerocopy::transmute_ref!(packet.header));
+        if !packet.options.is_empty() {
+            sum.add(packet.options);
+        }
         if sum.is_valid() { Ok(packet) } else { Err(PacketError::Checksum) }
     }
     /// Parses the packet that an ICMP error quotes. Its checksum and its length may have been changed on the way.

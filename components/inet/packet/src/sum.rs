@@ -28,6 +28,17 @@ impl Sum {
     pub fn of(bytes: &[u8]) -> Sum {
         Sum { total: u64::from(fold(sum_words(bytes))), is_odd: bytes.len() % 2 == 1 }
     }
+    /// Returns the sum of a part of constant length, which needs no loop.
+    #[inline(always)]
+    pub fn of_array<const N: usize>(bytes: &[u8; N]) -> Sum {
+        const { assert!(N.is_multiple_of(4)) };
+        let (words, rest) = bytes.as_chunks::<WORD>();
+        let total = words.iter().fold(0, |total, word| add(total, u64::from_ne_bytes(*word)));
+        let (halves, _) = rest.as_chunks();
+        let total =
+            halves.iter().fold(total, |total, half| add(total, u32::from_ne_bytes(*half).into()));
+        Sum { total: fold(total).into(), is_odd: false }
+    }
     /// Returns the sum of the addresses, the protocol and the length of a packet of a transport (RFC 793, RFC 8200 section 8.1).
     /// Addresses of different families give the sum of the second's family without the first.
     pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: u32) -> Sum {
@@ -221,6 +232,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_sum_of_an_array_is_that_of_its_bytes(bytes in any::<[u8; 20]>(), short in any::<[u8; 8]>()) {
+            prop_assert_eq!(Sum::of_array(&bytes).folded(), reference(&bytes));
+            prop_assert_eq!(Sum::of_array(&short).folded(), reference(&short));
+        }
+
         #[test]
         fn the_sum_is_that_of_the_definition(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(Sum::of(&bytes).folded(), reference(&bytes));

@@ -76,6 +76,9 @@ struct PartHeaders<'h> {
     pseudo: Sum,
     /// Sum of that and of the header of TCP but for the fields that differ.
     of_transport: Sum,
+    /// Fields of the present part.
+    part_sequence: u32,
+    part_flags: u8,
 }
 
 impl<'h> PartHeaders<'h> {
@@ -116,6 +119,8 @@ impl<'h> PartHeaders<'h> {
             of_network: Sum::new(),
             pseudo,
             of_transport: pseudo,
+            part_sequence: 0,
+            part_flags: 0,
         };
         headers.sum_alike();
         Some(headers)
@@ -136,27 +141,31 @@ impl<'h> PartHeaders<'h> {
     /// Makes the headers those of the part of `length` bytes of payload from `at` on, of `total`, but for the checksum of TCP.
     fn describe(&mut self, at: usize, length: usize, total: usize) {
         let PartHeaders { network, transport, .. } = *self;
+        let counted = (self.bytes.len() - network + length) as u16;
         if self.is_version6 {
-            let length = self.bytes.len() - network - ipv6::HEADER_LENGTH + length;
-            self.put(network + PAYLOAD_LENGTH, (length as u16).to_be_bytes());
+            let length = counted.wrapping_sub(ipv6::HEADER_LENGTH as u16);
+            self.put(network + PAYLOAD_LENGTH, length.to_be_bytes());
         } else {
-            let (length, number) =
-                ((self.bytes.len() - network + length) as u16, self.identification);
+            let number = self.identification;
             self.identification = number.wrapping_add(1);
             let mut sum = self.of_network;
-            sum.add_word(length);
+            sum.add_word(counted);
             sum.add_word(number);
-            let [[a, b], [c, d]] = [length, number].map(u16::to_be_bytes);
+            let [[a, b], [c, d]] = [counted, number].map(u16::to_be_bytes);
             self.put(network + TOTAL_LENGTH, [a, b, c, d]);
             self.put(network + NETWORK_CHECKSUM, sum.checksum().to_be_bytes());
         }
+        self.part_sequence = self.sequence.wrapping_add(at as u32);
+        self.put(transport + SEQUENCE, self.part_sequence.to_be_bytes());
         let mut flags = self.flags;
-        flags.set(TcpFlags::CWR, at == 0 && flags.contains(TcpFlags::CWR));
+        if at > 0 {
+            flags -= TcpFlags::CWR;
+        }
         if at + length < total {
             flags -= TcpFlags::FIN | TcpFlags::PSH;
         }
-        self.put(transport + SEQUENCE, self.sequence.wrapping_add(at as u32).to_be_bytes());
-        self.put(transport + tcp::FLAGS_OFFSET, [flags.bits() as u8]);
+        self.part_flags = flags.bits() as u8;
+        self.put(transport + tcp::FLAGS_OFFSET, [self.part_flags]);
     }
     /// Writes the checksum of TCP of a part of `length` bytes of payload: the whole one if their sum is given.
     fn finish(&mut self, length: usize, payload: Option<Sum>) {
@@ -166,10 +175,8 @@ impl<'h> PartHeaders<'h> {
             Some(payload) => {
                 let mut sum = self.of_transport;
                 sum.add_word(counted);
-                let sequence = field(self.bytes, transport + SEQUENCE);
-                sum.add_number(sequence.map_or(0, u32::from_be_bytes));
-                let flags = self.bytes.get(transport + tcp::FLAGS_OFFSET);
-                sum.add_word(flags.map_or(0, |flags| u16::from(*flags)));
+                sum.add_number(self.part_sequence);
+                sum.add_word(self.part_flags.into());
                 sum.append(payload);
                 sum.checksum()
             }
