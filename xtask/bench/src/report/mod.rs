@@ -2,6 +2,7 @@
 pub mod curves;
 pub mod html;
 pub mod isolated;
+pub mod kept;
 pub mod page;
 pub mod papers;
 pub mod received;

@@ -8,7 +8,7 @@ use crate::{
         probes::{self, Measured, Plan},
         side::{LINUX, Rate, Side},
     },
-    report::{html, page, terminal},
+    report::{html, kept, page, terminal},
     results::{
         causes::Causes,
         comparison::{Results, Row},
@@ -301,10 +301,10 @@ fn report(options: &Options, results: &Results) -> Result<u8> {
     let html = shell::build_path("bench/index.html")?;
     fs::write(&html, html::page(results, &history::recorded()))?;
     if options.record {
-        fs::write(
-            shell::root().join("docs/performance.md"),
-            page::markdown(results, &Causes::read()?),
-        )?;
+        let path = shell::root().join("docs/performance.md");
+        let page = page::markdown(results, &Causes::read()?);
+        let old = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(path, kept::with_kept(&page, &old))?;
     }
     println!("all figures in {}, drawn in {}", json.display(), html.display());
     Ok(u8::from(!is_good))
