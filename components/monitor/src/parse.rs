@@ -1,0 +1,361 @@
+//! The text of a policy.
+//!
+//! A line is a statement, or empty; `#` begins a comment. Lists have commas and no spaces.
+//!
+//! ```text
+//! level s2 secret                                    names of levels and categories, for people
+//! category c7 crypto
+//! type etc_t grade admin                             a type of objects
+//! domain user_t grade user [privileges LIST] [capabilities LIST]   a type of subjects (and of the objects in /proc that show them)
+//! role user_r domains user_t,passwd_t
+//! user staff_u roles user_r,admin_r range s0-s3:c0.c7
+//! enter passwd_t from user_t by passwd_exec_t        executing a file of that type always enters the domain
+//! allow admin_t from user_t by shell_exec_t          it does if the process asked for it
+//! make tmp_t in root_t by init_t                     the type of what a domain makes in directories of a type
+//! device /dev/sd* type disk_t range s15:c0.c1023     the last rule that fits a device holds
+//! initial kernel system_u:system_r:kernel_t:s0-s15:c0.c1023     kernel, unlabeled, file, netif and netmsg; each once
+//! ```
+//! Names may be used before their statement. A policy with a fault is refused whole.
+use crate::{
+    CapabilityMask, Initial, Privileges, SecurityPolicy,
+    policy::{DeviceRule, DomainEntry, DomainRights, OBJECT_ROLE, TypeRule, UserRule},
+};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use core::fmt;
+use labels::{Categories, Context, Grade, LEVEL_MAX, Secrecy, SecrecyRange};
+
+/// The greatest length of a policy's text, in bytes.
+const TEXT_MAX: usize = 1 << 20;
+
+/// A fault in a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The text is longer than 1 MiB, or no UTF-8.
+    Text,
+    /// There is no such statement.
+    Statement,
+    /// A word is missing, is one too many, or stands where another must.
+    Words,
+    /// A name is empty or has a character that names do not have.
+    Name,
+    /// Something has that name, number or place already.
+    Twice,
+    /// Nothing has that name.
+    Unknown,
+    /// The type is no domain.
+    NoDomain,
+    /// A domain is always entered by a file by which another one always is.
+    TwoDomains,
+    /// There is no such grade.
+    Grade,
+    /// There is no such privilege.
+    Privilege,
+    /// There is no such capability.
+    Capability,
+    /// A level, a category or a range is none.
+    Range,
+    /// A context is none, or none under the policy.
+    Context,
+    /// The path of a device does not begin with `/`.
+    Path,
+    /// An initial context is missing.
+    NoInitial,
+}
+
+impl Fault {
+    fn text(self) -> &'static str {
+        match self {
+            Fault::Text => "the text is longer than 1 MiB, or no UTF-8",
+            Fault::Statement => "there is no such statement",
+            Fault::Words => "a word is missing, is one too many, or stands where another must",
+            Fault::Name => "a name is empty or has a character that names do not have",
+            Fault::Twice => "this is there already",
+            Fault::Unknown => "nothing has this name",
+            Fault::NoDomain => "this type is no domain",
+            Fault::TwoDomains => "another domain is always entered here",
+            Fault::Grade => "a grade is untrusted, user, admin or tcb",
+            Fault::Privilege => "there is no such privilege",
+            Fault::Capability => "there is no such capability",
+            Fault::Range => "this is no level, category or range",
+            Fault::Context => "this is no context under the policy",
+            Fault::Path => "a device has a path that begins with /",
+            Fault::NoInitial => "an initial context is missing",
+        }
+    }
+}
+
+/// The first fault of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// The line, from 1 on; 0 if the fault is of no line.
+    pub line: u32,
+    /// The fault.
+    pub fault: Fault,
+    /// The word at fault, or what is missing.
+    pub word: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line > 0 {
+            write!(f, "line {}: ", self.line)?;
+        }
+        if !self.word.is_empty() {
+            write!(f, "`{}`: ", self.word)?;
+        }
+        f.write_str(self.fault.text())
+    }
+}
+
+/// A fault, and the word at fault.
+type Faulty<'t> = (Fault, &'t str);
+
+/// The words of a statement.
+struct Words<'t>(core::str::SplitWhitespace<'t>);
+
+impl<'t> Words<'t> {
+    fn next(&mut self) -> Result<&'t str, Faulty<'t>> {
+        self.0.next().ok_or((Fault::Words, ""))
+    }
+    /// Takes a name.
+    fn name(&mut self) -> Result<&'t str, Faulty<'t>> {
+        checked_name(self.next()?)
+    }
+    /// Takes the word `keyword`, and the word behind it.
+    fn after(&mut self, keyword: &str) -> Result<&'t str, Faulty<'t>> {
+        match self.next()? {
+            word if word == keyword => self.next(),
+            word => Err((Fault::Words, word)),
+        }
+    }
+    /// Takes a keyword and the word behind it, if there is anything more.
+    fn option(&mut self) -> Result<Option<(&'t str, &'t str)>, Faulty<'t>> {
+        match self.0.next() {
+            Some(keyword) => Ok(Some((keyword, self.next()?))),
+            None => Ok(None),
+        }
+    }
+    fn end(&mut self) -> Result<(), Faulty<'t>> {
+        self.0.next().map_or(Ok(()), |word| Err((Fault::Words, word)))
+    }
+}
+
+fn checked_name(word: &str) -> Result<&str, Faulty<'_>> {
+    // A context takes the same names.
+    match Context::new([word; 3], SecrecyRange::default()) {
+        Ok(_) => Ok(word),
+        Err(_) => Err((Fault::Name, word)),
+    }
+}
+
+fn names(list: &str) -> impl Iterator<Item = Result<&str, Faulty<'_>>> {
+    list.split(',').map(checked_name)
+}
+
+fn grade(word: &str) -> Result<Grade, Faulty<'_>> {
+    Grade::named(word).ok_or((Fault::Grade, word))
+}
+
+fn range(word: &str) -> Result<SecrecyRange, Faulty<'_>> {
+    word.parse().map_err(|_| (Fault::Range, word))
+}
+
+/// Adds an entry to a map that has none with that key.
+fn add<'t, K: Ord, V>(
+    map: &mut BTreeMap<K, V>,
+    (key, value): (K, V),
+    word: &'t str,
+) -> Result<(), Faulty<'t>> {
+    match map.insert(key, value) {
+        None => Ok(()),
+        Some(_) => Err((Fault::Twice, word)),
+    }
+}
+
+/// A use of a name, which must have a statement somewhere.
+enum Use<'t> {
+    Type(&'t str),
+    Domain(&'t str),
+    Role(&'t str),
+    Initial(Initial, &'t str),
+}
+
+/// A policy that is being read.
+struct Reading<'t> {
+    policy: SecurityPolicy,
+    uses: Vec<(u32, Use<'t>)>,
+    line: u32,
+}
+
+impl SecurityPolicy {
+    /// Reads a policy.
+    ///
+    /// # Errors
+    /// The first fault, with its line.
+    pub fn parse(text: &[u8]) -> Result<SecurityPolicy, PolicyError> {
+        let none = |fault| PolicyError { line: 0, fault, word: String::new() };
+        let text = core::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_MAX);
+        let text = text.ok_or_else(|| none(Fault::Text))?;
+        let mut reading = Reading { policy: SecurityPolicy::default(), uses: Vec::new(), line: 0 };
+        let at = |line, (fault, word): Faulty<'_>| PolicyError { line, fault, word: word.into() };
+        for line in text.lines() {
+            reading.line += 1;
+            let line = line.split_once('#').map_or(line, |(statement, _)| statement);
+            let mut words = Words(line.split_whitespace());
+            if let Ok(statement) = words.next() {
+                let read = reading.read(statement, &mut words).and_then(|()| words.end());
+                read.map_err(|fault| at(reading.line, fault))?;
+            }
+        }
+        let Reading { policy, uses, .. } = reading;
+        for (line, name) in &uses {
+            policy.check_use(name).map_err(|fault| at(*line, fault))?;
+        }
+        let missing = Initial::ALL.into_iter().find(|one| !policy.initial.contains_key(one));
+        missing.map_or(Ok(policy), |one| Err(at(0, (Fault::NoInitial, one.name()))))
+    }
+    fn check_use<'t>(&self, name: &Use<'t>) -> Result<(), Faulty<'t>> {
+        match name {
+            Use::Type(name) if !self.types.contains_key(*name) => Err((Fault::Unknown, name)),
+            Use::Domain(name) => match self.types.get(*name) {
+                None => Err((Fault::Unknown, name)),
+                Some(TypeRule { domain: None, .. }) => Err((Fault::NoDomain, name)),
+                Some(_) => Ok(()),
+            },
+            Use::Role(name) if !self.roles.contains_key(*name) => Err((Fault::Unknown, name)),
+            Use::Initial(of, text) => {
+                let context = self.initial.get(of);
+                let is_right = context.is_some_and(|context| match of {
+                    Initial::Kernel => self.is_subject(context),
+                    _ => self.is_object(context),
+                });
+                is_right.then_some(()).ok_or((Fault::Context, text))
+            }
+            Use::Type(_) | Use::Role(_) => Ok(()),
+        }
+    }
+}
+
+impl<'t> Reading<'t> {
+    fn uses(&mut self, name: Use<'t>) {
+        self.uses.push((self.line, name));
+    }
+    fn read(&mut self, statement: &'t str, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        match statement {
+            "level" => self.level(words),
+            "category" => self.category(words),
+            "type" => self.type_of_objects(words),
+            "domain" => self.domain(words),
+            "role" => self.role(words),
+            "user" => self.user(words),
+            "enter" => self.entry(words, DomainEntry::Always),
+            "allow" => self.entry(words, DomainEntry::OnRequest),
+            "make" => self.make(words),
+            "device" => self.device(words),
+            "initial" => self.initial(words),
+            _ => Err((Fault::Statement, statement)),
+        }
+    }
+    fn level(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (word, name) = (words.next()?, words.name()?);
+        let secrecy: Secrecy = word.parse().map_err(|_| (Fault::Range, word))?;
+        let is_plain = *secrecy.categories() == Categories::NONE && secrecy.level() <= LEVEL_MAX;
+        let level = is_plain.then_some(secrecy.level()).ok_or((Fault::Range, word))?;
+        add(&mut self.policy.levels, (level, name.into()), word)
+    }
+    fn category(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (word, name) = (words.next()?, words.name()?);
+        let set: Categories = word.parse().map_err(|_| (Fault::Range, word))?;
+        match set.runs().next() {
+            Some((first, last)) if first == last && !word.contains(',') => {
+                add(&mut self.policy.categories, (first, name.into()), word)
+            }
+            _ => Err((Fault::Range, word)),
+        }
+    }
+    fn type_of_objects(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (name, grade) = (words.name()?, grade(words.after("grade")?)?);
+        add(&mut self.policy.types, (name.into(), TypeRule { grade, domain: None }), name)
+    }
+    fn domain(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (name, grade) = (words.name()?, grade(words.after("grade")?)?);
+        let (mut privileges, mut capabilities) = (Privileges::empty(), CapabilityMask::NONE);
+        while let Some((option, list)) = words.option()? {
+            for word in list.split(',') {
+                match option {
+                    "privileges" => {
+                        privileges |= Privileges::named(word).ok_or((Fault::Privilege, word))?;
+                    }
+                    "capabilities" => {
+                        let one = CapabilityMask::named(word).ok_or((Fault::Capability, word))?;
+                        capabilities = capabilities.with(one);
+                    }
+                    _ => return Err((Fault::Words, option)),
+                }
+            }
+        }
+        let domain = Some(DomainRights { privileges, capabilities });
+        add(&mut self.policy.types, (name.into(), TypeRule { grade, domain }), name)
+    }
+    fn role(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (name, list) = (words.name()?, words.after("domains")?);
+        if name == OBJECT_ROLE {
+            return Err((Fault::Twice, name));
+        }
+        let mut domains = alloc::collections::BTreeSet::new();
+        for domain in names(list) {
+            let domain = domain?;
+            self.uses(Use::Domain(domain));
+            domains.insert(domain.into());
+        }
+        add(&mut self.policy.roles, (name.into(), domains), name)
+    }
+    fn user(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (name, list) = (words.name()?, words.after("roles")?);
+        let range = range(words.after("range")?)?;
+        let mut roles = alloc::collections::BTreeSet::new();
+        for role in names(list) {
+            let role = role?;
+            self.uses(Use::Role(role));
+            roles.insert(role.into());
+        }
+        add(&mut self.policy.users, (name.into(), UserRule { roles, range }), name)
+    }
+    fn entry(&mut self, words: &mut Words<'t>, entry: DomainEntry) -> Result<(), Faulty<'t>> {
+        let to = words.name()?;
+        let (from, by) = (checked_name(words.after("from")?)?, checked_name(words.after("by")?)?);
+        [to, from].into_iter().for_each(|domain| self.uses(Use::Domain(domain)));
+        self.uses(Use::Type(by));
+        let ways = self.policy.entries.entry((from.into(), by.into())).or_default();
+        let is_taken = ways.values().any(|other| *other == DomainEntry::Always);
+        if entry == DomainEntry::Always && is_taken && !ways.contains_key(to) {
+            return Err((Fault::TwoDomains, to));
+        }
+        add(ways, (to.into(), entry), to)
+    }
+    fn make(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let kind = words.name()?;
+        let (place, by) = (checked_name(words.after("in")?)?, checked_name(words.after("by")?)?);
+        [kind, place].into_iter().for_each(|name| self.uses(Use::Type(name)));
+        self.uses(Use::Domain(by));
+        add(&mut self.policy.makes, ((by.into(), place.into()), kind.into()), kind)
+    }
+    fn device(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let path = words.next()?;
+        if !path.starts_with('/') {
+            return Err((Fault::Path, path));
+        }
+        let (kind, range) = (checked_name(words.after("type")?)?, range(words.after("range")?)?);
+        self.uses(Use::Type(kind));
+        self.policy.devices.push(DeviceRule { path: path.into(), kind: kind.into(), range });
+        Ok(())
+    }
+    fn initial(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let (name, text) = (words.next()?, words.next()?);
+        let of = Initial::ALL.into_iter().find(|one| one.name() == name);
+        let of = of.ok_or((Fault::Unknown, name))?;
+        let context: Context = text.parse().map_err(|_| (Fault::Context, text))?;
+        self.uses(Use::Initial(of, text));
+        add(&mut self.policy.initial, (of, context), name)
+    }
+}
