@@ -154,6 +154,9 @@ impl<B: Buffer> Stack<B> {
     }
     fn refuse_protocol(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
         self.dropped(DropReason::NoSocket);
+        if self.lacks_sockets() {
+            return;
+        }
         if delivery.destination.is_ipv4() {
             let code = unreachable::PROTOCOL;
             let message = IcmpMessage::Unreachable { code, mtu: 0 };

@@ -197,6 +197,8 @@ pub struct Stack<B> {
     pub(crate) port_range: PortRange,
     pub(crate) echo: EchoSettings,
     pub(crate) random: Random,
+    /// Sockets of the predecessor are to come: packets of nobody may be theirs, and are dropped without an answer.
+    lacks_sockets: AtomicBool,
     identifications: Box<[AtomicU32]>,
     /// Counts of dropped packets.
     pub drops: DropCounts,
@@ -236,10 +238,19 @@ impl<B: Buffer> Stack<B> {
             port_range: PortRange::new(),
             echo: EchoSettings::default(),
             random: Random::new(SipKey::new(secret)),
+            lacks_sockets: AtomicBool::new(false),
             identifications: (0..IDENTIFICATIONS).map(|_| AtomicU32::new(0)).collect(),
             drops: DropCounts::default(),
             events: EventTable::new(),
         }
+    }
+    /// Notes whether sockets of the predecessor are to come.
+    pub(crate) fn set_lacks_sockets(&self, lacks: bool) {
+        self.lacks_sockets.store(lacks, Ordering::SeqCst);
+    }
+    /// Returns whether a packet of nobody is dropped without an answer, because its socket may be to come.
+    pub(crate) fn lacks_sockets(&self) -> bool {
+        self.lacks_sockets.load(Ordering::Relaxed)
     }
     /// Makes the part of a thread.
     pub fn worker(&self) -> Worker<B> {

@@ -168,10 +168,12 @@ impl Inet {
     }
     /// Makes the stack one that gets the sockets of its predecessor.
     pub(super) fn begin_restoring(&self) {
+        self.stack.set_lacks_sockets(true);
         self.enter(StackPhase::Restoring);
     }
     /// Ends [`Inet::begin_restoring`].
     pub(super) fn end_restoring(&self) {
+        self.stack.set_lacks_sockets(false);
         self.enter(StackPhase::Running);
     }
     /// Returns whether it has all sockets, and no successor.

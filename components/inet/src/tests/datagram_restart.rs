@@ -89,6 +89,31 @@ fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut Client]) {
 }
 
 #[test]
+fn a_datagram_to_a_socket_that_is_to_come_is_lost_without_an_error() {
+    for (families, own) in [(SocketFamilies::V4, "10.0.0.1"), (SocketFamilies::Both, "fd00::1")] {
+        let mut pair = Pair::new(1, Weather::default());
+        let mut server = Client::bound(&pair.hosts[0], families, end(own, 53));
+        let mut client = Client::new(&pair.hosts[0], DatagramProtocol::Udp, families);
+        client.socket.connect(Some(end(own, 53))).unwrap();
+        let old = pair.replace(0);
+        client.move_to(&pair.hosts[0].inet);
+        client.socket.send(datagram(None, &[1])).unwrap();
+        server.move_to(&pair.hosts[0].inet);
+        drop(old);
+        pair.hosts[0].inet.go_on();
+        pair.wait(10 * MS);
+        client.socket.send(datagram(None, &[2])).unwrap();
+        pair.wait(10 * MS);
+        assert_eq!((client.got(), server.got().unwrap().1), (None, vec![2]), "{own}");
+        // A port of nobody is refused again.
+        drop(server);
+        client.socket.send(datagram(None, &[3])).unwrap();
+        pair.wait(10 * MS);
+        assert!(client.queue.take().is_err(), "{own}");
+    }
+}
+
+#[test]
 fn servers_and_clients_go_on() {
     for (families, server_at, local) in [
         (SocketFamilies::V4, "10.0.0.2", "0.0.0.0"),

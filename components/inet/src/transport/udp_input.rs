@@ -46,6 +46,7 @@ impl<B: Buffer> Stack<B> {
         if delivery.cast == Cast::Unicast {
             return match table.find(ends, || self.flow(ends)) {
                 Some(socket) => self.queue_for(run, &[socket], (delivery, ends), data),
+                None if self.lacks_sockets() => self.dropped(DropReason::NoSocket),
                 None => {
                     let event = match delivery.protocol {
                         protocol::UDP_LITE => [PacketEvent::LiteNoPort4, PacketEvent::LiteNoPort6],

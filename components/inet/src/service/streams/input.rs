@@ -68,7 +68,7 @@ pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>,
 /// Answers a segment of no connection by a reset. A successor that does not have all sockets of its predecessor yet drops it: the
 /// connection may come, and the peer sends again.
 pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>) {
-    if inet.is_running()
+    if !inet.stack().lacks_sockets()
         && let Some(reset) = arrival.segment.reset_reply()
     {
         let ends = (&arrival.flow, arrival.interface);
