@@ -248,6 +248,12 @@ impl NetPort {
         taken
     }
 
+    /// Returns whether ends are to be taken, of the device or made up by it.
+    #[cfg(test)]
+    pub(crate) fn has_ends(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.send.lock().has_ends())
+    }
+
     /// Takes the ends of a ring's packets to `ended`, and counts them.
     fn take_from(&self, ring: &mut SendRing, ended: &mut Vec<Ended>) -> Result<(), Error> {
         let (packets, bytes) = ring.take_all(ended)?;

@@ -173,10 +173,10 @@ impl ReceiveRing {
         if buffers == 0 || missing > self.queue.in_flight() {
             return self.refuse(partial);
         }
-        partial.more.reserve_exact(missing.into());
         if missing == 0 {
             return self.finish(partial, done);
         }
+        partial.more.reserve_exact(missing.into());
         self.partial = Some(partial);
     }
 

@@ -124,6 +124,12 @@ impl SendRing {
         self.queue.in_flight() > 0
     }
 
+    /// Returns whether the device says that it is done with packets that were not taken.
+    #[cfg(test)]
+    pub(crate) fn has_ends(&self) -> bool {
+        self.queue.ready() > 0
+    }
+
     /// Returns whether ends should be taken now: there are many, a packet waits for room, or the device cannot be right.
     pub(crate) fn has_due_ends(&self) -> bool {
         let enough = if self.is_awaited { 1 } else { ENDS_MIN.min(self.delay()) };

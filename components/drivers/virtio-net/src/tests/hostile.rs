@@ -83,9 +83,11 @@ fn a_packet_that_never_becomes_whole_or_is_too_long_is_dropped() {
     assert!(rig.model.is_running());
 }
 
-/// Waits until the driver has looked at all that the device did: its thread takes the second answer in a later round.
+/// Waits until the driver has looked at all that the device did: its thread takes the second answer in a later round, and the ends of
+/// few packets at the next look for them. A driver that then resets the device does not do so while the device uses its memory.
 fn settle(rig: &Rig) {
     let _ = (rig.port.set_mac(&[2; 6]), rig.port.set_mac(&[2; 6]));
+    wait_until(|| !rig.model.is_running() || !rig.port.has_ends());
 }
 
 /// A thing that a device does.
@@ -139,7 +141,10 @@ proptest! {
                     settle(&rig);
                 }
                 Deed::Tamper(..) | Deed::Skip(..) => {}
-                Deed::Serve if rig.model.is_running() => rig.serve_kept(),
+                Deed::Serve if rig.model.is_running() => {
+                    rig.serve_kept();
+                    settle(&rig);
+                }
                 Deed::Serve => {}
                 Deed::Submit(segments) => {
                     let mut batch = vec![packet(tag, segments)];
