@@ -197,7 +197,8 @@ pub struct Stack<B> {
     pub(crate) port_range: PortRange,
     pub(crate) echo: EchoSettings,
     pub(crate) random: Random,
-    /// Sockets of the predecessor are to come: packets of nobody may be theirs, and are dropped without an answer.
+    /// Sockets are to come from a predecessor, or have gone to a successor: packets of nobody may be theirs, and are dropped without
+    /// an answer.
     lacks_sockets: AtomicBool,
     identifications: Box<[AtomicU32]>,
     /// Counts of dropped packets.
@@ -244,11 +245,11 @@ impl<B: Buffer> Stack<B> {
             events: EventTable::new(),
         }
     }
-    /// Notes whether sockets of the predecessor are to come.
+    /// Notes whether sockets are to come from a predecessor, or have gone to a successor.
     pub(crate) fn set_lacks_sockets(&self, lacks: bool) {
         self.lacks_sockets.store(lacks, Ordering::SeqCst);
     }
-    /// Returns whether a packet of nobody is dropped without an answer, because its socket may be to come.
+    /// Returns whether a packet of nobody is dropped without an answer, because its socket may be elsewhere.
     pub(crate) fn lacks_sockets(&self) -> bool {
         self.lacks_sockets.load(Ordering::Relaxed)
     }

@@ -163,21 +163,21 @@ impl Inet {
         self.phase.load(Ordering::Relaxed) == StackPhase::Retired as u8
     }
     fn enter(&self, phase: StackPhase) {
+        // The others may be with the predecessor's client yet, or with the successor.
+        self.stack.set_lacks_sockets(phase != StackPhase::Running);
         self.phase.store(phase as u8, Ordering::SeqCst);
         self.timer_event.signal();
     }
     /// Makes the stack one that gets the sockets of its predecessor.
     pub(super) fn begin_restoring(&self) {
-        self.stack.set_lacks_sockets(true);
         self.enter(StackPhase::Restoring);
     }
     /// Ends [`Inet::begin_restoring`].
     pub(super) fn end_restoring(&self) {
-        self.stack.set_lacks_sockets(false);
         self.enter(StackPhase::Running);
     }
     /// Returns whether it has all sockets, and no successor.
-    pub(crate) fn is_running(&self) -> bool {
+    fn is_running(&self) -> bool {
         self.phase.load(Ordering::Relaxed) == StackPhase::Running as u8
     }
     /// Returns whether there will be a successor that gets what is kept.

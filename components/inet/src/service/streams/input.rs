@@ -142,7 +142,7 @@ impl SocketState {
             return false;
         };
         let has_ended = matches!(live.connection.state(), TcpState::Closed | TcpState::TimeWait);
-        // What was lost goes again at once, and F-RTO looks at what each acknowledgement has sent.
+        // Lost bytes go again at once, and F-RTO looks at the packets that each acknowledgement has sent.
         !has_ended
             && !live.connection.is_repairing()
             && is_bare(next)

@@ -129,7 +129,7 @@ impl Connection {
         is_released && self.release()
     }
 
-    /// Changes the setting `cork` alone. Returns the same.
+    /// Changes the setting `cork` alone. Returns whether bytes wait that this lets go.
     pub fn set_cork(&mut self, cork: bool) -> bool {
         let was_corked = core::mem::replace(&mut self.settings.cork, cork);
         was_corked && !cork && self.release()
