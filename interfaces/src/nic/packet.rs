@@ -19,15 +19,13 @@ pub struct HeaderBytes {
 }
 
 impl HeaderBytes {
-    /// Returns `bytes` as a header; `None` if they are too many.
-    pub fn new(bytes: &[u8]) -> Option<HeaderBytes> {
-        let mut header =
-            HeaderBytes { length: u8::try_from(bytes.len()).ok()?, bytes: [0; HEADER_MAX] };
-        header.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(header)
-    }
     /// No bytes.
     pub const EMPTY: HeaderBytes = HeaderBytes { length: 0, bytes: [0; HEADER_MAX] };
+    /// Returns `bytes` as a header; `None` if they are too many.
+    pub fn new(bytes: &[u8]) -> Option<HeaderBytes> {
+        let mut header = HeaderBytes::EMPTY;
+        header.set(bytes).then_some(header)
+    }
     /// Becomes `bytes`, in place. Returns whether they are not too many.
     pub fn set(&mut self, bytes: &[u8]) -> bool {
         let Some(place) = self.bytes.get_mut(..bytes.len()) else { return false };

@@ -214,14 +214,13 @@ impl Card {
         });
         let Tools { frames, copies, merger, pieces, .. } = tools;
         pieces.clear();
-        let mut add = |piece: &ReceivedPiece| {
+        let add = |piece: &ReceivedPiece| {
             if piece.length > 0 {
                 let (offset, length) = (piece.offset.into(), piece.length.into());
                 pieces.push(PacketSegment { frame: piece.buffer.frame.clone(), offset, length });
             }
         };
-        add(&packet.first);
-        packet.more.iter().for_each(add);
+        packet.pieces().for_each(add);
         let is_short = is_short(packet);
         if !pieces.is_empty()
             && !merger.take(frames, copies, ArrivedPacket { pieces, checksum, segment, is_short })

@@ -29,7 +29,12 @@ const HEAD: usize =
 /// Bytes that the fields of lengths of both versions can count.
 const LENGTH_MAX: usize = 0xffff;
 
-/// Places in the header of TCP.
+/// Places of the header of TCP.
+const TRANSPORT4: usize = ethernet::HEADER_LENGTH + ipv4::HEADER_LENGTH;
+const TRANSPORT6: usize = ethernet::HEADER_LENGTH + ipv6::HEADER_LENGTH;
+/// The length of the payload in the header of IPv6.
+const LENGTH6: Range<usize> = 18..20;
+/// Place of the checksum in the header of TCP.
 const CHECKSUM: Range<usize> = tcp::CHECKSUM_OFFSET..tcp::CHECKSUM_OFFSET + 2;
 /// The bits beside the offset of the data.
 const RESERVED: u8 = 0xf;
@@ -52,13 +57,6 @@ impl Version {
         }
     }
 }
-
-/// The length of the payload in the header of IPv6.
-const LENGTH6: Range<usize> = 18..20;
-
-/// Places of the header of TCP.
-const TRANSPORT4: usize = ethernet::HEADER_LENGTH + ipv4::HEADER_LENGTH;
-const TRANSPORT6: usize = ethernet::HEADER_LENGTH + ipv6::HEADER_LENGTH;
 
 /// Options that are a timestamp alone begin so (RFC 7323, appendix A), and are so many bytes.
 const CLOCK: [u8; 4] = [1, 1, 8, 10];
@@ -183,8 +181,8 @@ impl ReceivedSegment {
             None => Seen::Other,
         }
     }
-    /// Returns the length by a header of IPv4 in a frame of `length` bytes behind that of Ethernet, if it is whole, right, and alike that of `last`: a packet of
-    /// TCP without options that is no fragment.
+    /// Returns the length by a header of IPv4 in a frame of `length` bytes behind that of Ethernet, if it is whole, right, and alike
+    /// that of `last`: a packet of TCP without options that is no fragment.
     #[inline(always)]
     fn total_like(&self, last: &ReceivedSegment, (count, length): (usize, usize)) -> Option<usize> {
         let is_alike = last.version == Version::V4

@@ -1,7 +1,7 @@
 //! Packets that come, and their buffers.
 use super::{model::*, settings::stack_over};
 use crate::{buffers::BufferPool, card::Tools, copies::Copies, input::InputQueue, start_over};
-use inet::{InterfaceAddress, InterfaceFlags, InterfaceIndex};
+use inet::{Inet, InterfaceAddress, InterfaceFlags, InterfaceIndex};
 use interfaces::nic::{PacketSegment, ReceiveBuffer, Received, ReceivedPiece};
 use std::sync::Arc;
 
@@ -23,10 +23,8 @@ fn stray(length: usize) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn a_packet_goes_through_the_threads_and_its_answer_to_the_card() {
-    let model = Model::new();
-    let inet = start_over(vec![model.clone()]).unwrap();
+/// Switches the card's interface on, and gives it its address.
+fn set_up(inet: &Inet) {
     let address = InterfaceAddress::new(OWN.into(), 24).unwrap();
     inet.stack()
         .configure(|all| {
@@ -34,6 +32,13 @@ fn a_packet_goes_through_the_threads_and_its_answer_to_the_card() {
             all.add_address(CARD, address)
         })
         .unwrap();
+}
+
+#[test]
+fn a_packet_goes_through_the_threads_and_its_answer_to_the_card() {
+    let model = Model::new();
+    let inet = start_over(vec![model.clone()]).unwrap();
+    set_up(&inet);
     for _ in 0..3 {
         model.receive(&question());
         let mut answers = Vec::new();
@@ -55,13 +60,7 @@ fn a_packet_goes_through_the_threads_and_its_answer_to_the_card() {
 fn a_lone_packet_is_brought_by_the_driver_s_thread_unless_others_are_before_it() {
     let model = Model::new();
     let (inet, _card) = stack_over(&model);
-    let address = InterfaceAddress::new(OWN.into(), 24).unwrap();
-    inet.stack()
-        .configure(|all| {
-            all.edit_interface(CARD, |card| card.flags |= InterfaceFlags::UP)?;
-            all.add_address(CARD, address)
-        })
-        .unwrap();
+    set_up(&inet);
     model.take_sent();
     // No netisr thread runs.
     model.receive(&question());
