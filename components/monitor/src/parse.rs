@@ -20,9 +20,13 @@ use crate::{
     CapabilityMask, Initial, Privileges, SecurityPolicy,
     policy::{DeviceRule, DomainEntry, DomainRights, OBJECT_ROLE, TypeRule, UserRule},
 };
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 use core::fmt;
-use labels::{Categories, Context, Grade, LEVEL_MAX, Secrecy, SecrecyRange};
+use labels::{Categories, Context, Grade, Secrecy, SecrecyRange};
 
 /// The greatest length of a policy's text, in bytes.
 const TEXT_MAX: usize = 1 << 20;
@@ -148,10 +152,6 @@ fn checked_name(word: &str) -> Result<&str, Faulty<'_>> {
     }
 }
 
-fn names(list: &str) -> impl Iterator<Item = Result<&str, Faulty<'_>>> {
-    list.split(',').map(checked_name)
-}
-
 fn grade(word: &str) -> Result<Grade, Faulty<'_>> {
     Grade::named(word).ok_or((Fault::Grade, word))
 }
@@ -240,6 +240,20 @@ impl<'t> Reading<'t> {
     fn uses(&mut self, name: Use<'t>) {
         self.uses.push((self.line, name));
     }
+    /// Takes a list of names, and notes the use of each.
+    fn list(
+        &mut self,
+        list: &'t str,
+        used: fn(&'t str) -> Use<'t>,
+    ) -> Result<BTreeSet<String>, Faulty<'t>> {
+        let mut names = BTreeSet::new();
+        for name in list.split(',') {
+            let name = checked_name(name)?;
+            self.uses(used(name));
+            names.insert(name.into());
+        }
+        Ok(names)
+    }
     fn read(&mut self, statement: &'t str, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         match statement {
             "level" => self.level(words),
@@ -259,9 +273,10 @@ impl<'t> Reading<'t> {
     fn level(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         let (word, name) = (words.next()?, words.name()?);
         let secrecy: Secrecy = word.parse().map_err(|_| (Fault::Range, word))?;
-        let is_plain = *secrecy.categories() == Categories::NONE && secrecy.level() <= LEVEL_MAX;
-        let level = is_plain.then_some(secrecy.level()).ok_or((Fault::Range, word))?;
-        add(&mut self.policy.levels, (level, name.into()), word)
+        match *secrecy.categories() == Categories::NONE {
+            true => add(&mut self.policy.levels, (secrecy.level(), name.into()), word),
+            false => Err((Fault::Range, word)),
+        }
     }
     fn category(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         let (word, name) = (words.next()?, words.name()?);
@@ -302,23 +317,13 @@ impl<'t> Reading<'t> {
         if name == OBJECT_ROLE {
             return Err((Fault::Twice, name));
         }
-        let mut domains = alloc::collections::BTreeSet::new();
-        for domain in names(list) {
-            let domain = domain?;
-            self.uses(Use::Domain(domain));
-            domains.insert(domain.into());
-        }
+        let domains = self.list(list, Use::Domain)?;
         add(&mut self.policy.roles, (name.into(), domains), name)
     }
     fn user(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         let (name, list) = (words.name()?, words.after("roles")?);
         let range = range(words.after("range")?)?;
-        let mut roles = alloc::collections::BTreeSet::new();
-        for role in names(list) {
-            let role = role?;
-            self.uses(Use::Role(role));
-            roles.insert(role.into());
-        }
+        let roles = self.list(list, Use::Role)?;
         add(&mut self.policy.users, (name.into(), UserRule { roles, range }), name)
     }
     fn entry(&mut self, words: &mut Words<'t>, entry: DomainEntry) -> Result<(), Faulty<'t>> {

@@ -38,29 +38,18 @@ bitflags! {
     }
 }
 
-/// The names that policies have for privileges.
-const NAMES: [(&str, Privileges); 15] = [
-    ("read-up", Privileges::READ_UP),
-    ("write-range", Privileges::WRITE_RANGE),
-    ("raise-integrity", Privileges::RAISE_INTEGRITY),
-    ("execute-untrusted", Privileges::EXECUTE_UNTRUSTED),
-    ("relabel", Privileges::RELABEL),
-    ("downgrade", Privileges::DOWNGRADE),
-    ("set-range", Privileges::SET_RANGE),
-    ("set-user", Privileges::SET_USER),
-    ("see-all", Privileges::SEE_ALL),
-    ("audit-read", Privileges::AUDIT_READ),
-    ("audit-control", Privileges::AUDIT_CONTROL),
-    ("audit-write", Privileges::AUDIT_WRITE),
-    ("load-policy", Privileges::LOAD_POLICY),
-    ("raw-devices", Privileges::RAW_DEVICES),
-    ("mount", Privileges::MOUNT),
-];
-
 impl Privileges {
-    /// Returns the privilege of that name.
+    /// Returns the privilege of that name in a policy: `read-up` is [`Privileges::READ_UP`].
     pub fn named(name: &str) -> Option<Privileges> {
-        NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, privilege)| privilege)
+        let is_it = |known: &str| {
+            let shown = known.bytes().map(|byte| match byte {
+                b'_' => b'-',
+                letter => letter.to_ascii_lowercase(),
+            });
+            shown.eq(name.bytes())
+        };
+        let mut all = Privileges::all().iter_names();
+        all.find(|(known, _)| is_it(known)).map(|(_, privilege)| privilege)
     }
 }
 
