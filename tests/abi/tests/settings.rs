@@ -17,6 +17,9 @@ use std::{
 };
 
 const PAGE: usize = 4096;
+
+/// The number of processes that race with their creator.
+const CHILDREN: usize = 300;
 /// A number that no process has.
 const NOBODYS_ID: i32 = 0x3fff_fff0;
 
@@ -94,22 +97,32 @@ fn the_interval_of_a_policy_is_told() {
     });
 }
 
+/// Binds the caller to `processor`, and checks that it runs there.
+fn bind(processor: usize) {
+    let mask = 1u64 << processor;
+    let call = libc::SYS_sched_setaffinity;
+    must(unsafe { libc::syscall(call, 0, size_of_val(&mask), &mask) });
+    let (mut told, mut node) = (u32::MAX, u32::MAX);
+    must(unsafe { libc::syscall(libc::SYS_getcpu, &mut told, &mut node, 0usize) });
+    assert_eq!((told as usize, node), (processor, 0));
+}
+
 #[test]
 fn getcpu_tells_the_processor_one_is_bound_to() {
     isolated(|| {
-        let processors = std::thread::available_parallelism().unwrap().get();
-        for processor in 0..processors {
-            let mask = 1u64 << processor;
-            let call = libc::SYS_sched_setaffinity;
-            must(unsafe { libc::syscall(call, 0, size_of_val(&mask), &mask) });
-            let (mut told, mut node) = (u32::MAX, u32::MAX);
-            must(unsafe { libc::syscall(libc::SYS_getcpu, &mut told, &mut node, 0usize) });
-            assert_eq!((told as usize, node), (processor, 0));
-        }
+        (0..std::thread::available_parallelism().unwrap().get()).for_each(bind);
         must(unsafe { libc::syscall(libc::SYS_getcpu, 0usize, 0usize, 0usize) });
         let lost = unsafe { libc::syscall(libc::SYS_getcpu, 8usize, 0usize, 0usize) };
         assert_eq!(check(lost), Err(libc::EFAULT));
     });
+}
+
+#[test]
+fn a_new_process_binds_itself_while_its_creator_returns() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    for _ in 0..CHILDREN {
+        isolated(|| (0..processors).cycle().take(4 * processors).for_each(bind));
+    }
 }
 
 /// Returns the locked memory in KiB.

@@ -15,7 +15,7 @@ use crate::{
 };
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 use memory::AddressSpace;
 use rt::{
     sync::Mutex,
@@ -391,30 +391,28 @@ fn child_bases(request: &CloneRequest) -> Bases {
 fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno> {
     let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
     let _ = rt::user::save_extended(&mut extended);
-    let task = child.clone();
-    start_thread(child, move || {
-        task.set_thread(rt::thread::current());
+    start_thread(child, move |task| {
         // The image is the state of this thread; if a back end refuses it, the initial state stays.
         let _ = rt::user::load_extended(&extended);
         drop(extended);
         rt::user::set_bases(bases);
-        run::run(&task, context);
+        run::run(task, context);
     })
 }
 
 /// Starts the thread of `child`, and registers it: the creator may continue before it runs, and change its scheduling.
-fn start_thread(child: &Task, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let name = format!("task {}", child.id());
+fn start_thread(
+    child: &Arc<Task>,
+    body: impl FnOnce(&Arc<Task>) + Send + 'static,
+) -> Result<(), Errno> {
     let policy = child.own_policy();
-    child.set_thread(rt::thread::spawn(&name, policy, body)?);
-    // A caller that found it in the tree before its thread was registered changed only the fields read here.
-    fence(Ordering::SeqCst);
-    if child.rt_policy() != policy {
-        child.follow_policy();
-    }
-    if child.affinity.load(Ordering::Relaxed) != u64::MAX {
-        child.follow_affinity();
-    }
+    let task = child.clone();
+    let thread = rt::thread::spawn(&format!("task {}", child.id()), policy, move || {
+        task.set_thread(rt::thread::current());
+        task.follow_scheduling(policy);
+        body(&task);
+    })?;
+    child.set_thread(thread);
     Ok(())
 }
 
@@ -443,15 +441,13 @@ pub(super) fn begin(
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
 ) -> Result<(), Errno> {
     const NOT_EXECUTED: ExitStatus = ExitStatus::Exited(127);
-    let own = task.clone();
-    let started = start_thread(task, move || {
-        own.set_thread(rt::thread::current());
+    let started = start_thread(task, move |own| {
         let mut context = Context::default();
-        if let Err(errno) = body(&own, &mut context) {
+        if let Err(errno) = body(own, &mut context) {
             log::error!("process {} could not be started: {errno:?}", own.id());
-            super::exit::end_task(&own, NOT_EXECUTED);
+            super::exit::end_task(own, NOT_EXECUTED);
         }
-        run::run(&own, context);
+        run::run(own, context);
     });
     started.inspect_err(|_| unmake(task))
 }

@@ -379,17 +379,28 @@ impl Task {
             self.follow_policy();
         }
     }
-    /// Applies the stored scheduling policy to its thread. If the thread is not registered yet, `fork::start_thread` does
-    /// so.
+    /// Applies the stored scheduling policy to its thread. If the thread is not registered yet, [`Task::follow_scheduling`]
+    /// does so.
     pub fn follow_policy(&self) {
-        fence(Ordering::SeqCst);
-        rt::thread::set_policy(self.thread(), self.rt_policy());
+        apply_newest(|| self.rt_policy(), |policy| rt::thread::set_policy(self.thread(), policy));
     }
     /// Applies the stored affinity to its thread in the same way.
     pub fn follow_affinity(&self) {
+        let stored = || self.affinity.load(Ordering::Relaxed);
+        apply_newest(stored, |affinity| {
+            rt::thread::set_affinity(self.thread(), Affinity(affinity));
+        });
+    }
+    /// Applies to the calling thread, its own, which started with `policy`, the changes made before the thread was registered.
+    /// Its creator must not: the task may meanwhile have changed its scheduling itself.
+    pub(crate) fn follow_scheduling(&self, policy: Policy) {
         fence(Ordering::SeqCst);
-        let affinity = self.affinity.load(Ordering::Relaxed);
-        rt::thread::set_affinity(self.thread(), Affinity(affinity));
+        if self.rt_policy() != policy {
+            self.follow_policy();
+        }
+        if self.affinity.load(Ordering::Relaxed) != u64::MAX {
+            self.follow_affinity();
+        }
     }
     /// Records that a task waits for one of its locks. Returns `false` if it has passed its locks on and gets no more.
     pub fn begin_owning(&self) -> bool {
@@ -466,5 +477,19 @@ impl Task {
     /// Takes the call that restart_syscall(2) goes on with.
     pub fn take_restart(&self) -> Option<Restart> {
         self.restart.lock().take()
+    }
+}
+
+/// Applies the stored value by `apply`, again if another thread stored and applied a newer one meanwhile, which the older one
+/// may have replaced.
+fn apply_newest<T: Copy + PartialEq>(stored: impl Fn() -> T, apply: impl Fn(T)) {
+    loop {
+        fence(Ordering::SeqCst);
+        let value = stored();
+        apply(value);
+        fence(Ordering::SeqCst);
+        if stored() == value {
+            return;
+        }
     }
 }
