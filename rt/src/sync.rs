@@ -8,6 +8,7 @@ use crate::{thread::Woken, time::Instant, world};
 use core::sync::atomic::AtomicU32;
 pub use sync::class::LockClass;
 pub use sync::event::Ticket;
+pub use sync::static_ref::StaticRef;
 
 /// The wait and wake operations of this world, for the algorithms of `libs/sync`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -60,6 +60,7 @@ pub mod ring;
 pub mod rwlock;
 pub mod samples;
 pub mod spin;
+pub mod static_ref;
 pub mod trace;
 
 pub use platform::{Outcome, Platform, Sleep};
