@@ -10,6 +10,7 @@ use interfaces::{
     block::Block,
     clock::Clock,
     entropy::Entropy,
+    monitor::Monitor,
     nic::Nic,
     offer::{MakeFileSystem, Offer, Start, StartUser},
     sockets::Network,
@@ -91,6 +92,7 @@ struct Offers {
     entropy: Vec<Arc<dyn Entropy>>,
     nics: Vec<Arc<dyn Nic>>,
     networks: Vec<Arc<dyn Network>>,
+    monitors: Vec<Arc<dyn Monitor>>,
     file_systems: Vec<(&'static str, MakeFileSystem)>,
 }
 
@@ -105,6 +107,7 @@ impl Offers {
                 Offer::Entropy(source) => self.entropy.push(source),
                 Offer::Nic(nic) => self.nics.push(nic),
                 Offer::Network(network) => self.networks.push(network),
+                Offer::Monitor(monitor) => self.monitors.push(monitor),
                 Offer::Stack(_) => log::error!("a network stack of the kernel needs no server"),
                 Offer::FileSystem(name, make) => self.file_systems.push((name, make)),
             }
@@ -147,6 +150,7 @@ impl Offers {
             + self.entropy.len()
             + self.nics.len()
             + self.networks.len()
+            + self.monitors.len()
             + self.file_systems.len()
     }
 }
@@ -237,6 +241,7 @@ pub fn start(system: &'static System) {
         clock: offers.clocks.into_iter().next(),
         entropy: offers.entropy,
         network: offers.networks.into_iter().next(),
+        monitor: offers.monitors.into_iter().next(),
         file_systems: offers.file_systems,
         components,
         supervisor: supervisor

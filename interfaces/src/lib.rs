@@ -20,6 +20,7 @@ pub mod entropy;
 pub mod file_system;
 mod link;
 pub mod marshal;
+pub mod monitor;
 pub mod nic;
 pub mod offer;
 pub mod overdue;

@@ -7,6 +7,7 @@ use crate::{
     clock::Clock,
     entropy::Entropy,
     file_system::{FileSystem, FsError},
+    monitor::Monitor,
     nic::Nic,
     sockets::{Network, ResumableNetwork},
     terminal::Resumable,
@@ -33,6 +34,8 @@ pub enum Offer {
     Network(Arc<dyn Network>),
     /// A network stack that is served to its client.
     Stack(Arc<dyn ResumableNetwork>),
+    /// A reference monitor. It has no server: it lives in the kernel.
+    Monitor(Arc<dyn Monitor>),
     /// A type of file system, by the name that mount(2) takes. It has no server: such a component lives in the kernel.
     FileSystem(&'static str, MakeFileSystem),
 }
@@ -90,6 +93,10 @@ mod server {
             }
             Offer::Network(_) => {
                 log::error!("{name} is not served: it is a stack of the kernel's, or a client");
+                return Vec::new();
+            }
+            Offer::Monitor(_) => {
+                log::error!("{name} is not served: a monitor lives in the kernel");
                 return Vec::new();
             }
             Offer::FileSystem(kind, _) => {

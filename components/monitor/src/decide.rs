@@ -1,40 +1,37 @@
 //! Decisions: what subjects may do with objects.
 use crate::{
-    Privileges, SecurityPolicy,
+    SecurityPolicy,
     policy::{DomainEntry, OBJECT_ROLE},
 };
+use interfaces::monitor::{Denial, ObjectAccess, Privileges};
 use labels::{Context, SecrecyRange};
 
-/// The kinds of access to an object. Sending a signal, locking and reading a FIFO are writes; looking into a process is reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectAccess {
-    /// Information flows from the object to the subject.
-    Read,
-    /// Information flows from the subject to the object; without reading it.
-    Write,
-    /// The subject runs the object's instructions.
-    Execute,
+/// Returns whether an object serves subjects of all secrecies in its range, and lets nothing flow between them: a device such as
+/// `/dev/null`. Only the policy, and a domain that may relabel, makes one.
+fn is_multilevel(object: &Context) -> bool {
+    object.role() == OBJECT_ROLE && *object.range() != SecrecyRange::single(*object.range().low())
 }
 
-/// The rule that a refused access breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denial {
-    /// The subject does not dominate the object: it may not know of it.
-    ReadUp,
-    /// The secrecies are not equal: information would flow down, or the low side would learn what exists above.
-    WriteAcross,
-    /// The object is of a greater grade than the subject.
-    WriteIntegrity,
-    /// The program is of a lesser grade than the subject.
-    ExecuteIntegrity,
-    /// The context is none under the policy.
-    Invalid,
-    /// The domain has not the privilege that this needs, or the policy no way to that domain.
-    Privilege,
+fn may_read(privileges: Privileges, subject: &Context, object: &Context) -> bool {
+    let (own, secrecy) = (subject.range(), object.range().low());
+    if is_multilevel(object) && object.range().contains(own.low()) {
+        return true;
+    }
+    own.low().dominates(secrecy)
+        || privileges.contains(Privileges::READ_UP) && own.high().dominates(secrecy)
+}
+
+fn may_write(privileges: Privileges, subject: &Context, object: &Context) -> bool {
+    let (own, secrecy) = (subject.range(), object.range().low());
+    if is_multilevel(object) && object.range().contains(own.low()) {
+        return true;
+    }
+    own.low() == secrecy || privileges.contains(Privileges::WRITE_RANGE) && own.contains(secrecy)
 }
 
 impl SecurityPolicy {
-    /// Decides whether a subject may access an object. The subject's secrecy is the low end of its range, and so is the object's.
+    /// Decides whether a subject may access an object. The subject's secrecy is the low end of its range, and so is the object's,
+    /// unless the object is multilevel.
     ///
     /// # Errors
     /// [`Denial`]: the first rule that is broken.
@@ -44,28 +41,26 @@ impl SecurityPolicy {
         object: &Context,
         access: ObjectAccess,
     ) -> Result<(), Denial> {
-        let privileges = self.privileges(subject);
-        let (own, secrecy) = (subject.range(), object.range().low());
+        let privileges = self.rights(subject).privileges;
         let has = |privilege| privileges.contains(privilege);
-        let is_read = own.low().dominates(secrecy)
-            || has(Privileges::READ_UP) && own.high().dominates(secrecy);
         let (grade, own_grade) = (self.grade(object), self.grade(subject));
         match access {
-            ObjectAccess::Read | ObjectAccess::Execute if !is_read => Err(Denial::ReadUp),
+            ObjectAccess::Read | ObjectAccess::Execute
+                if !may_read(privileges, subject, object) =>
+            {
+                Err(Denial::ReadUp)
+            }
             ObjectAccess::Execute if grade < own_grade && !has(Privileges::EXECUTE_UNTRUSTED) => {
                 Err(Denial::ExecuteIntegrity)
             }
             ObjectAccess::Read | ObjectAccess::Execute => Ok(()),
-            ObjectAccess::Write => {
-                let is_in_range = has(Privileges::WRITE_RANGE) && own.contains(secrecy);
-                if own.low() != secrecy && !is_in_range {
-                    return Err(Denial::WriteAcross);
-                }
-                match grade > own_grade && !has(Privileges::RAISE_INTEGRITY) {
-                    true => Err(Denial::WriteIntegrity),
-                    false => Ok(()),
-                }
+            ObjectAccess::Write if !may_write(privileges, subject, object) => {
+                Err(Denial::WriteAcross)
             }
+            ObjectAccess::Write if grade > own_grade && !has(Privileges::RAISE_INTEGRITY) => {
+                Err(Denial::WriteIntegrity)
+            }
+            ObjectAccess::Write => Ok(()),
         }
     }
     /// Decides whether a subject may give an object the context `new` instead of `old`. The caller ensures that nobody else has the
@@ -77,7 +72,7 @@ impl SecurityPolicy {
         if !self.is_object(new) {
             return Err(Denial::Invalid);
         }
-        let privileges = self.privileges(subject);
+        let privileges = self.rights(subject).privileges;
         let (from, to) = (old.range().low(), new.range().low());
         let own = subject.range();
         let is_in_range = own.contains(from) && own.contains(to);
@@ -139,7 +134,7 @@ impl SecurityPolicy {
         wanted: &Context,
         can_enter: impl Fn(&str) -> bool,
     ) -> Result<(), Denial> {
-        let privileges = self.privileges(subject);
+        let privileges = self.rights(subject).privileges;
         let is_same_domain = wanted.kind() == subject.kind();
         let is_same_user = (wanted.user(), wanted.role()) == (subject.user(), subject.role());
         let is_same_range = wanted.range() == subject.range();

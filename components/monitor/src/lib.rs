@@ -9,6 +9,7 @@
 //! | [`SecurityPolicy::decide`] | whether a subject may read, write or execute an object |
 //! | [`SecurityPolicy::relabel`] | whether a subject may give an object another context |
 //! | [`SecurityPolicy::entered`], [`SecurityPolicy::made`] | the contexts of a new program and of a new object |
+//! | [`ReferenceMonitor`] | the component: it numbers contexts, and keeps the policy that was loaded last |
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
@@ -17,11 +18,11 @@ extern crate alloc;
 mod decide;
 mod parse;
 mod policy;
+mod reference;
 mod rights;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Denial, ObjectAccess};
 pub use parse::{Fault, PolicyError};
-pub use policy::{Initial, SecurityPolicy};
-pub use rights::{CapabilityMask, Privileges};
+pub use policy::SecurityPolicy;
+pub use reference::{ReferenceMonitor, start};

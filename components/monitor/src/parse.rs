@@ -17,8 +17,9 @@
 //! ```
 //! Names may be used before their statement. A policy with a fault is refused whole.
 use crate::{
-    CapabilityMask, Initial, Privileges, SecurityPolicy,
-    policy::{DeviceRule, DomainEntry, DomainRights, OBJECT_ROLE, TypeRule, UserRule},
+    SecurityPolicy,
+    policy::{DeviceRule, DomainEntry, OBJECT_ROLE, TypeRule, UserRule},
+    rights,
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -26,6 +27,7 @@ use alloc::{
     vec::Vec,
 };
 use core::fmt;
+use interfaces::monitor::{CapabilityMask, DomainRights, Initial, Privileges};
 use labels::{Categories, Context, Grade, Secrecy, SecrecyRange};
 
 /// The greatest length of a policy's text, in bytes.
@@ -299,10 +301,10 @@ impl<'t> Reading<'t> {
             for word in list.split(',') {
                 match option {
                     "privileges" => {
-                        privileges |= Privileges::named(word).ok_or((Fault::Privilege, word))?;
+                        privileges |= rights::privilege(word).ok_or((Fault::Privilege, word))?;
                     }
                     "capabilities" => {
-                        let one = CapabilityMask::named(word).ok_or((Fault::Capability, word))?;
+                        let one = rights::capability(word).ok_or((Fault::Capability, word))?;
                         capabilities = capabilities.with(one);
                     }
                     _ => return Err((Fault::Words, option)),

@@ -1,46 +1,14 @@
 //! [`SecurityPolicy`]: the data of a policy, and what is a context under it.
-use crate::{CapabilityMask, Privileges};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
     vec::Vec,
 };
+use interfaces::monitor::{CapabilityMask, DomainRights, Initial, Privileges};
 use labels::{Context, Grade, SecrecyRange};
 
 /// The role of objects, which every user has.
 pub(crate) const OBJECT_ROLE: &str = "object_r";
-
-/// Subjects and objects that have a context before anything gives them one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Initial {
-    /// The kernel's own threads, and the first program until it enters a domain.
-    Kernel,
-    /// Objects whose context is none under the policy.
-    Unlabeled,
-    /// Objects on file systems that store no contexts.
-    File,
-    /// Network interfaces without one of their own.
-    Interface,
-    /// Sockets and packets of nobody.
-    Packet,
-}
-
-impl Initial {
-    /// All of them.
-    pub const ALL: [Initial; 5] =
-        [Initial::Kernel, Initial::Unlabeled, Initial::File, Initial::Interface, Initial::Packet];
-
-    /// Returns the name in policies and in `selinuxfs`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Initial::Kernel => "kernel",
-            Initial::Unlabeled => "unlabeled",
-            Initial::File => "file",
-            Initial::Interface => "netif",
-            Initial::Packet => "netmsg",
-        }
-    }
-}
 
 /// A type: that of objects, and of subjects if it is a domain.
 #[derive(Clone, Debug)]
@@ -48,13 +16,6 @@ pub(crate) struct TypeRule {
     pub(crate) grade: Grade,
     /// The rights of its processes; `None` if it is no domain.
     pub(crate) domain: Option<DomainRights>,
-}
-
-/// The rights of a domain.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DomainRights {
-    pub(crate) privileges: Privileges,
-    pub(crate) capabilities: CapabilityMask,
 }
 
 /// A user of the policy.
@@ -117,16 +78,11 @@ impl SecurityPolicy {
     pub fn grade(&self, context: &Context) -> Grade {
         self.types.get(context.kind()).map_or(Grade::Untrusted, |rule| rule.grade)
     }
-    /// Returns the privileges of a subject.
-    pub fn privileges(&self, subject: &Context) -> Privileges {
-        self.domain(subject).map_or(Privileges::empty(), |rights| rights.privileges)
-    }
-    /// Returns the capabilities that a subject may have.
-    pub fn capabilities(&self, subject: &Context) -> CapabilityMask {
-        self.domain(subject).map_or(CapabilityMask::NONE, |rights| rights.capabilities)
-    }
-    fn domain(&self, subject: &Context) -> Option<&DomainRights> {
-        self.types.get(subject.kind())?.domain.as_ref()
+    /// Returns the rights of a subject.
+    pub fn rights(&self, subject: &Context) -> DomainRights {
+        const NONE: DomainRights =
+            DomainRights { privileges: Privileges::empty(), capabilities: CapabilityMask::NONE };
+        self.types.get(subject.kind()).and_then(|rule| rule.domain).unwrap_or(NONE)
     }
     /// Returns an initial context. Every policy has all.
     pub fn initial(&self, of: Initial) -> Option<&Context> {

@@ -1,11 +1,12 @@
 //! Tests of decisions and of the text of policies.
 mod model;
-use crate::{CapabilityMask, Denial, Fault, Initial, ObjectAccess, Privileges, SecurityPolicy};
+use crate::{Fault, ReferenceMonitor, SecurityPolicy};
 use alloc::{
     format,
     string::{String, ToString},
     vec::Vec,
 };
+use interfaces::monitor::{CapabilityMask, Denial, Initial, Monitor, ObjectAccess, Privileges};
 use labels::{Context, Grade, SecrecyRange};
 use proptest::prelude::*;
 
@@ -79,9 +80,9 @@ fn a_policy_says_what_contexts_are_and_what_they_may() {
     assert_eq!(policy.grade(&object("etc_t", "s0")), Grade::Admin);
     assert_eq!(policy.grade(&object("other_t", "s0")), Grade::Untrusted);
     let admin = context("staff_u:admin_r:admin_t:s0");
-    assert_eq!(policy.privileges(&admin), Privileges::RELABEL);
-    assert_eq!(policy.capabilities(&admin), CapabilityMask(1 | 1 << 5));
-    assert_eq!(policy.capabilities(&user("s0")), CapabilityMask::NONE);
+    assert_eq!(policy.rights(&admin).privileges, Privileges::RELABEL);
+    assert_eq!(policy.rights(&admin).capabilities, CapabilityMask(1 | 1 << 5));
+    assert_eq!(policy.rights(&user("s0")).capabilities, CapabilityMask::NONE);
     assert_eq!(policy.user_range("staff_u").unwrap().to_string(), "s0-s3:c0.c7");
     let of_staff: Vec<String> =
         policy.contexts_of(&user("s1"), "staff_u").iter().map(ToString::to_string).collect();
@@ -295,4 +296,19 @@ fn ranges_of_users_bound_what_they_may_ask_for() {
     assert!(!policy.is_subject(&user("s0").with_range(all)));
     let contexts = policy.contexts_of(&user("s0").with_range(all), "staff_u");
     assert!(contexts.iter().all(|context| policy.is_subject(context)), "within the user's range");
+}
+
+#[test]
+fn the_shipped_policy_is_one() {
+    let monitor = ReferenceMonitor::new().unwrap();
+    let kernel = monitor.initial(Initial::Kernel).unwrap();
+    assert_eq!(monitor.rights(kernel).capabilities, CapabilityMask::ALL);
+    let devices = ["/dev/null", "/dev/sda", "/dev/net/tun"].map(|path| monitor.device(path));
+    let shown = devices.map(|device| monitor.context(device.unwrap()).to_string());
+    let expected = [
+        "system_u:object_r:device_t:s0-s15:c0.c1023",
+        "system_u:object_r:disk_t:s15:c0.c1023",
+        "system_u:object_r:disk_t:s0",
+    ];
+    assert_eq!(shown, expected);
 }

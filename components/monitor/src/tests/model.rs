@@ -11,8 +11,9 @@
 //!
 //! Source: J. Rushby, "Noninterference, Transitivity, and Channel-Control Security Policies", SRI CSL-92-02, section 2.
 extern crate std;
-use crate::{ObjectAccess, SecurityPolicy};
+use crate::SecurityPolicy;
 use alloc::{format, vec::Vec};
+use interfaces::monitor::ObjectAccess;
 use labels::{Context, Secrecy};
 use std::collections::HashMap;
 

@@ -8,6 +8,7 @@ mod clock;
 mod control;
 mod mounts;
 mod parameters;
+mod security;
 mod session;
 mod upcalls;
 mod window;
@@ -15,8 +16,8 @@ mod window;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;
 use interfaces::{
-    block::Block, clock::Clock, entropy::Entropy, offer::MakeFileSystem, sockets::Network,
-    supervisor::Supervisor, terminal::Port,
+    block::Block, clock::Clock, entropy::Entropy, monitor::Monitor, offer::MakeFileSystem,
+    sockets::Network, supervisor::Supervisor, terminal::Port,
 };
 use proc::procfs::registry;
 use rt::power::{self, Action};
@@ -36,6 +37,8 @@ pub struct Boot {
     pub entropy: Vec<Arc<dyn Entropy>>,
     /// The network stack.
     pub network: Option<Arc<dyn Network>>,
+    /// The reference monitor, if the system has multilevel security.
+    pub monitor: Option<Arc<dyn Monitor>>,
     /// File systems by type name.
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
     /// Every component, in the order of starting.
@@ -69,6 +72,9 @@ impl core::fmt::Display for End {
 /// # Errors
 /// The reason for which there is nothing to run; the caller stops the machine with this message.
 pub fn start(mut boot: Boot) -> Result<Infallible, End> {
+    if let Some(monitor) = boot.monitor.take() {
+        vfs::security::announce(monitor);
+    }
     let started = core::mem::take(&mut boot.components);
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());
     boot.system_calls.choose();

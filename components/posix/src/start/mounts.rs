@@ -1,7 +1,7 @@
 //! The first mounts: the root from a disk, tmpfs over directories that programs write to, `/dev`,
 //! `/proc`.
 use super::Boot;
-use alloc::{format, string::String, sync::Arc};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use interfaces::file_system::FileType;
 use objects::{
     devices::{self, DiskDevice},
@@ -12,7 +12,7 @@ use objects::{
 use proc::{procfs, sysfs};
 use process::HOST;
 use vfs::{
-    Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, Walk, devices::Registry,
+    Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, Path, Walk, devices::Registry,
 };
 
 /// The directories that get a tmpfs if the root has them: place, mode.
@@ -48,18 +48,8 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let (source, active) = file_systems::activate_root(wanted, writes)?;
     let is_read_only = active.instance().is_read_only();
     let namespace = Namespace::new(HOST, &source, active, flags, registry);
-    let who = Credentials::root();
-    let root = namespace.root();
-    let caller = Caller {
-        task: NOBODY,
-        namespace: &namespace,
-        credentials: &who,
-        root: &root,
-        cwd: &root,
-        umask: 0,
-        process: 1,
-        thread: 1,
-    };
+    let (who, root) = (Credentials::root(), namespace.root());
+    let caller = kernel_caller(&namespace, &who, &root);
     let plain = MountFlags::empty();
     // Programs need a place for their files even if the root cannot be written.
     let scratch = SCRATCH.iter().chain(SCRATCH_READ_ONLY.iter().filter(|_| is_read_only));
@@ -72,10 +62,24 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     report("/proc", mount(&caller, "proc", "", "/proc", plain));
     // Not every root has this directory.
     let _ = mount(&caller, "sysfs", "", "/sys", plain);
-    report("/dev", mount_devices(&caller, terminals, &disks));
+    let nodes = nodes(terminals, &disks);
+    report("/dev", mount_devices(&caller, &nodes));
     report("/dev/pts", mount_pseudo_terminals(&caller));
     report("/dev/mqueue", mount_queues(&caller));
+    super::security::load_policy(&caller)?;
+    super::security::label_devices(&caller, nodes.iter().map(|node| node.path.as_str()));
     Ok(namespace.clone())
+}
+
+/// Returns the kernel as a user of files.
+pub(super) fn kernel_caller<'a>(
+    namespace: &'a Arc<Namespace>,
+    who: &'a Credentials,
+    root: &'a Path,
+) -> Caller<'a> {
+    let (process, thread) = (1, 1);
+    let (credentials, cwd) = (who, root);
+    Caller { task: NOBODY, namespace, credentials, root, cwd, umask: 0, process, thread }
 }
 
 fn report(place: &str, result: Result<(), Errno>) {
@@ -117,34 +121,33 @@ fn mount_queues(caller: &Caller<'_>) -> Result<(), Errno> {
     mount(caller, queue::directory::TYPE_NAME, "", "/dev/mqueue", flags)
 }
 
+/// A device node.
+struct DeviceNode {
+    path: String,
+    kind: (FileType, u16),
+    number: (u32, u32),
+}
+
+/// Returns the nodes of all devices.
+fn nodes(terminals: &[Arc<Terminal>], disks: &[Arc<DiskDevice>]) -> Vec<DeviceNode> {
+    let node = |name: &str, kind, number| DeviceNode { path: format!("/dev/{name}"), kind, number };
+    let fixed = devices::NODES.iter();
+    let fixed = fixed.map(|&(name, file_type, mode, number)| node(name, (file_type, mode), number));
+    let entropy = devices::hardware_random::exists()
+        .then(|| node("hwrng", (FileType::Character, 0o600), devices::hardware_random::NUMBER));
+    let terminals = terminals
+        .iter()
+        .map(|terminal| node(&terminal.name(), (FileType::Character, 0o600), terminal.number()));
+    let disks = disks.iter().map(|disk| node(&disk.name, (FileType::Block, 0o600), disk.number));
+    fixed.chain(entropy).chain(terminals).chain(disks).collect()
+}
+
 /// Mounts a tree with the nodes of every device.
-fn mount_devices(
-    caller: &Caller<'_>,
-    terminals: &[Arc<Terminal>],
-    disks: &[Arc<DiskDevice>],
-) -> Result<(), Errno> {
+fn mount_devices(caller: &Caller<'_>, nodes: &[DeviceNode]) -> Result<(), Errno> {
     mount(caller, "devtmpfs", "", "/dev", MountFlags::empty())?;
     caller.make_directory(Base::Cwd, b"/dev/net", 0o755)?;
-    for &(name, file_type, mode, number) in devices::NODES {
-        caller.make_node(
-            Base::Cwd,
-            format!("/dev/{name}").as_bytes(),
-            (file_type, mode),
-            number,
-        )?;
-    }
-    if devices::hardware_random::exists() {
-        let kind = (FileType::Character, 0o600);
-        caller.make_node(Base::Cwd, b"/dev/hwrng", kind, devices::hardware_random::NUMBER)?;
-    }
-    for terminal in terminals {
-        let path = format!("/dev/{}", terminal.name());
-        let kind = (FileType::Character, 0o600);
-        caller.make_node(Base::Cwd, path.as_bytes(), kind, terminal.number())?;
-    }
-    for disk in disks {
-        let path = format!("/dev/{}", disk.name);
-        caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o600), disk.number)?;
+    for node in nodes {
+        caller.make_node(Base::Cwd, node.path.as_bytes(), node.kind, node.number)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

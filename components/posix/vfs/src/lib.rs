@@ -54,6 +54,7 @@ pub use base::{
     poll,
     principal::{NOBODY, Principal, StorageIo},
     seals::Seals,
+    security,
     time::now,
 };
 pub use files::open_file::{OpenFile, SETTABLE_FLAGS};

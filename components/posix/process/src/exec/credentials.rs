@@ -1,11 +1,13 @@
 //! Effects of exec on credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
 use super::{ExecRequest, file::Executable};
 use crate::files::sharing::Sharing;
+use interfaces::monitor::ObjectAccess;
 use memory::Dumpable;
 use vfs::{
     Capabilities, Credentials, Errno,
     credentials::Ids,
     permission::{FileCapabilities, SetIds},
+    security,
 };
 
 /// `SECBIT_NOROOT`: user id 0 gives no capabilities.
@@ -70,13 +72,48 @@ pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Result<Rig
     settle(&mut new.user);
     settle(&mut new.group);
     new.secure_bits &= !SECBIT_KEEP_CAPS;
+    let changes_domain = enter(&mut new, request, program)?;
     let is_raised = is_effective || !new.capabilities.ambient.contains(new.capabilities.permitted);
-    let is_secure = has_changed_ids || new.user.real != 0 && is_raised;
+    let is_secure = has_changed_ids || changes_domain || new.user.real != 0 && is_raised;
     Ok(Rights {
         credentials: new,
         secure: if is_secure { Secure::Yes } else { Secure::No },
         is_set_id: given != SetIds::default() || has_gained,
     })
+}
+
+/// Gives the new program the subject that the policy says, and takes away the capabilities that its domain may not have. Returns
+/// whether the subject is another one.
+///
+/// As on Linux, the domain is that of the file that was executed, although its interpreter runs if it is a script. Both must be
+/// executable in the domain.
+///
+/// # Errors
+/// `EACCES`: the monitor refuses the domain, or one of the files in it.
+fn enter(
+    new: &mut Credentials,
+    request: &ExecRequest<'_>,
+    program: &Executable,
+) -> Result<bool, Errno> {
+    let wanted = new.asked.take().and_then(|asked| asked.exec.clone());
+    if !security::is_enforced() {
+        return Ok(false);
+    }
+    let old = &request.credentials.subject;
+    let may_change = !request.has_no_new_privileges && request.program.may_set_ids();
+    if may_change && let Some(file) = request.program.label()? {
+        let file = file.context().ok_or(Errno::EACCES)?;
+        new.subject = old.entered(file, wanted.as_deref()).map_err(|_| Errno::EACCES)?;
+    }
+    for label in [request.program.label()?, program.label()?].into_iter().flatten() {
+        security::check(&new.subject, label, ObjectAccess::Execute)?;
+    }
+    let most = new.subject.capabilities();
+    let sets = &mut new.capabilities;
+    sets.permitted &= most;
+    sets.effective &= most;
+    sets.ambient &= most;
+    Ok(new.subject != *old)
 }
 
 /// Returns whether other processes of the caller's user may inspect the program, according to its credentials.

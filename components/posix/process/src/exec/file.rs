@@ -1,12 +1,13 @@
 //! [`Executable`]: a file to be executed, as pages.
 use crate::task::Task;
 use alloc::sync::Arc;
-use memory::{Label, Origin};
+use memory::Origin;
 use rt::PAGE_BYTES;
 use vfs::{
-    Credentials, DenyWrite, Errno, NOBODY, OpenFile, Principal,
+    Credentials, DenyWrite, Errno, MountFlags, NOBODY, OpenFile, Principal,
     file::{Mappable, PageUse},
     permission::{self, FileCapabilities, SetIds, Want},
+    security::Label,
 };
 
 /// A file to be executed. It cannot be opened for writing while this exists, so that the bytes read, the pages mapped
@@ -35,7 +36,7 @@ impl Executable {
     }
     /// Makes a program of `bytes` bytes in memory.
     pub fn in_memory(pages: Arc<dyn Mappable>, bytes: u64) -> Executable {
-        let origin = Origin::System(Label::SharedAnonymous);
+        let origin = Origin::System(memory::Label::SharedAnonymous);
         Executable { pages, bytes, origin, reader: None, _deny_write: None }
     }
     /// Returns the task that executes it.
@@ -72,6 +73,23 @@ impl Executable {
         match &self.origin {
             Origin::File(file) => permission::file_capabilities(file.path()),
             Origin::System(_) | Origin::Segment(_) => Ok(None),
+        }
+    }
+    /// Returns the label of the file; `None` for a program in memory, which is the kernel's.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub(super) fn label(&self) -> Result<Option<&'static Label>, Errno> {
+        match &self.origin {
+            Origin::File(file) => file.vnode().label().map(Some),
+            Origin::System(_) | Origin::Segment(_) => Ok(None),
+        }
+    }
+    /// Returns whether its mount lets programs change their rights.
+    pub(super) fn may_set_ids(&self) -> bool {
+        match &self.origin {
+            Origin::File(file) => !file.path().mount.flags().contains(MountFlags::NO_SETUID),
+            Origin::System(_) | Origin::Segment(_) => false,
         }
     }
     /// Returns whether `who` may read the file, not only execute it.

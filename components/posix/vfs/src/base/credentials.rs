@@ -1,8 +1,10 @@
 //! The caller: user and group ids, supplementary groups, capabilities (credentials(7), capabilities(7)).
 //!
 //! [`Credentials`] is immutable plain data behind an `Arc`; the personality replaces it whole.
+use crate::base::security::{Label, SecuritySubject};
 use alloc::sync::Arc;
 use bitflags::bitflags;
+use labels::Context;
 
 /// The id that stands for a user or a group of which nothing is known (overflowuid, overflowgid).
 pub const OVERFLOW_ID: u32 = 65_534;
@@ -146,6 +148,19 @@ impl CapabilitySets {
     };
 }
 
+/// The contexts that a process asks for, instead of the policy's (`/proc/PID/attr`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedContexts {
+    /// The context of the next program (setexeccon(3)).
+    pub exec: Option<Arc<Context>>,
+    /// The label of files that it makes (setfscreatecon(3)).
+    pub file: Option<&'static Label>,
+    /// The label of sockets that it makes (setsockcreatecon(3)).
+    pub socket: Option<&'static Label>,
+    /// The label of keys that it makes (setkeycreatecon(3)). There are no keys.
+    pub key: Option<&'static Label>,
+}
+
 /// Identity and rights with which an operation is done: user, groups and capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
@@ -159,6 +174,10 @@ pub struct Credentials {
     pub capabilities: CapabilitySets,
     /// The `SECBIT_` bits of prctl(2).
     pub secure_bits: u32,
+    /// The subject of mandatory access control.
+    pub subject: Arc<SecuritySubject>,
+    /// The contexts that the process asked for, until it executes a program.
+    pub asked: Option<Arc<AskedContexts>>,
 }
 
 impl Credentials {
@@ -179,6 +198,8 @@ impl Credentials {
             groups: Arc::from([].as_slice()),
             capabilities: CapabilitySets::FULL,
             secure_bits: 0,
+            subject: SecuritySubject::kernel(),
+            asked: None,
         }
     }
     /// Makes the credentials of an ordinary user.
@@ -191,6 +212,8 @@ impl Credentials {
             groups: Arc::from(groups),
             capabilities: CapabilitySets::NONE,
             secure_bits: 0,
+            subject: SecuritySubject::kernel(),
+            asked: None,
         }
     }
     /// Returns whether all of `wanted` are effective.

@@ -13,4 +13,5 @@ pub mod poll;
 pub(crate) mod principal;
 pub(crate) mod rights;
 pub(crate) mod seals;
+pub mod security;
 pub(crate) mod time;

@@ -18,7 +18,10 @@ use crate::{
 };
 use acl::Acl;
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType};
+use interfaces::{
+    file_system::{AttributeChange, Attributes, FileTime, FileType},
+    monitor::ObjectAccess,
+};
 
 /// The answer to `stat` and `statx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +112,9 @@ impl Caller<'_> {
         if let Some(node) = vnode.node() {
             return node.read_link(&self.viewer());
         }
-        vnode.touch_accessed(place.mount.flags());
+        if vnode.is_admitted(self.credentials, ObjectAccess::Write) {
+            vnode.touch_accessed(place.mount.flags());
+        }
         Ok(vnode.link_target()?.to_vec())
     }
     /// Changes the permissions (chmod(2)) and the access control list with them.
@@ -125,6 +130,7 @@ impl Caller<'_> {
         // Under the lock: a change of owner between check and change would make the mode the new owner's.
         let _contents = vnode.contents().write();
         check_owner(vnode, self)?;
+        vnode.admit(self.credentials, ObjectAccess::Write)?;
         let mut mode = mode & 0o7777;
         let is_member = self.credentials.is_in_group(vnode.owner().1);
         if !is_member && !self.credentials.has(Capabilities::FSETID) {
@@ -170,6 +176,7 @@ impl Caller<'_> {
         if !is_allowed {
             return Err(Errno::EPERM);
         }
+        vnode.admit(who, ObjectAccess::Write)?;
         let mode = vnode.permissions();
         let plain = permission::without_privilege(mode, vnode.owner().1, who);
         let permissions = (!vnode.is_directory() && plain != mode).then_some(plain);
@@ -203,6 +210,7 @@ impl Caller<'_> {
             }
             permission::check(vnode, self.credentials, Want::WRITE)?;
         }
+        vnode.admit(self.credentials, ObjectAccess::Write)?;
         let now = time::now();
         let (accessed, modified) = (time(accessed, now), time(modified, now));
         let changed = Some(now);
@@ -229,6 +237,7 @@ impl Caller<'_> {
         if !may_fix || !permission::is_owner(vnode, self.credentials) {
             return Err(Errno::EPERM);
         }
+        vnode.admit(self.credentials, ObjectAccess::Write)?;
         vnode.change(&AttributeChange { flags: Some(flags), ..changed_now() })?;
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())

@@ -6,6 +6,7 @@ use crate::{
         errno::Errno,
         observers::Events,
         rights::HAS_DEFAULT_ACL,
+        security::{self, Label},
         time,
     },
     pages::memory,
@@ -27,7 +28,10 @@ use crate::{
 };
 use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use interfaces::file_system::{FileTime, FileType, FsError, NewAcls, NewInode};
+use interfaces::{
+    file_system::{FileTime, FileType, FsError, NewAcls, NewInode},
+    monitor::{ObjectAccess, Privileges},
+};
 
 /// Permission bits that mkdir accepts.
 const DIRECTORY_MODE: u16 = 0o1777;
@@ -61,11 +65,10 @@ impl NewFile<'_> {
             FileType::Block => false,
             _ => true,
         };
-        if is_allowed || caller.credentials.has(Capabilities::MKNOD) {
-            Ok(())
-        } else {
-            Err(Errno::EPERM)
-        }
+        let who = caller.credentials;
+        let may_make =
+            who.has(Capabilities::MKNOD) && security::has(&who.subject, Privileges::RAW_DEVICES);
+        if is_allowed || may_make { Ok(()) } else { Err(Errno::EPERM) }
     }
     /// Returns the inode to be made in `directory`, which passes on `inherited` and, if it is setgid, its group.
     fn inode<'n>(
@@ -179,10 +182,12 @@ pub(crate) fn create_named(
     new.check_device(caller)?;
     let instance = directory.instance();
     let inherited = Inherited::of(directory, new, caller)?;
+    let label = caller.label_of_new(directory)?;
     let new = new.inode(caller, directory, &inherited);
     let promised = Promised::take(name)?;
     let dentry = if instance.is_kept() {
         let vnode = Vnode::kept(instance, &new, 1)?;
+        vnode.note_label(label);
         keep_name(parent, &key, promised, vnode, new.now)?
     } else {
         let made = instance.file_system()?.create(directory.inode(), name, &new);
@@ -190,6 +195,7 @@ pub(crate) fn create_named(
             instance.names().remove(&key);
         }
         let vnode = instance.vnode(made?);
+        vnode.note_label(label);
         directory.outdate();
         add_name(parent, &key, promised, vnode)
     };
@@ -258,11 +264,13 @@ pub(crate) fn create_unnamed(
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
     let longest = Promised::take(label.unwrap_or(&[b'#'; UNNAMED_BYTES]))?;
     let inherited = Inherited::of(vnode, &new, caller)?;
+    let given = caller.label_of_new(vnode)?;
     let new = new.inode(caller, vnode, &inherited);
     let made = match instance.is_kept() {
         true => Vnode::kept(instance, &new, 0)?,
         false => instance.vnode(fs.create_unnamed(vnode.inode(), &new)?),
     };
+    made.note_label(given);
     let promised = match label {
         Some(_) => longest,
         None => longest.renamed(alloc::format!("#{}", made.inode()).as_bytes()),
@@ -273,6 +281,26 @@ pub(crate) fn create_unnamed(
 }
 
 impl Caller<'_> {
+    /// Returns the label of what the caller makes in `directory`: the one that it asked for (setfscreatecon(3)), or the policy's.
+    /// `None` if no policy is enforced.
+    ///
+    /// # Errors
+    /// `EACCES` if it may not make objects with the label that it asked for; errors of reading the directory's label.
+    fn label_of_new(&self, directory: &Vnode) -> Result<Option<&'static Label>, Errno> {
+        if !security::is_enforced() {
+            return Ok(None);
+        }
+        let subject = &self.credentials.subject;
+        let asked = self.credentials.asked.as_ref().and_then(|asked| asked.file);
+        let label = match asked {
+            Some(label) => {
+                security::check(subject, label, ObjectAccess::Write)?;
+                Some(label)
+            }
+            None => security::made(subject, directory.label()?)?,
+        };
+        Ok(label)
+    }
     /// Makes a directory (mkdir(2)).
     ///
     /// # Errors
@@ -380,6 +408,7 @@ impl Caller<'_> {
         protection::check_hard_link(vnode, self.credentials)?;
         parent.path.mount.check_writable()?;
         permission::check_create(directory, self.credentials)?;
+        vnode.admit(self.credentials, ObjectAccess::Write)?;
         if vnode.is_directory() || vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {
             return Err(Errno::EPERM);
         }

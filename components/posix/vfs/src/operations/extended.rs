@@ -1,6 +1,13 @@
 //! Extended attributes (xattr(7)), including those that are access control lists (acl(5)).
 use crate::{
-    base::{acls::AclKind, credentials::Capabilities, errno::Errno, observers::Events, time},
+    base::{
+        acls::AclKind,
+        credentials::Capabilities,
+        errno::Errno,
+        observers::Events,
+        security::{self, SECURITY_NAME},
+        time,
+    },
     tree::{
         mount::Path,
         notify,
@@ -16,7 +23,10 @@ use crate::{
 };
 use acl::{Acl, AclEntry, FormError};
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::file_system::{Backing, FileSystem, XattrMode};
+use interfaces::{
+    file_system::{Backing, FileSystem, XattrMode},
+    monitor::ObjectAccess,
+};
 
 /// Bytes of the longest name (XATTR_NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
@@ -57,6 +67,9 @@ impl Caller<'_> {
             let list = vnode.acl(kind)?.ok_or(Errno::ENODATA)?;
             return Ok(acl::to_portable(list.entries()));
         }
+        if name == SECURITY_NAME && security::is_enforced() {
+            return Ok(vnode.label()?.text().to_vec());
+        }
         self.check_attribute(vnode, name, Want::READ)?;
         let fs = vnode.instance().file_system().map_err(|_| Errno::EOPNOTSUPP)?;
         let value = fs.get_xattr(vnode.inode(), name)?;
@@ -68,9 +81,17 @@ impl Caller<'_> {
     /// Errors of the file system.
     pub fn list_attributes(&self, place: &Path) -> Result<Vec<u8>, Errno> {
         let vnode = place.vnode();
-        let Ok(fs) = vnode.instance().file_system() else { return Ok(Vec::new()) };
         let mut names = Vec::new();
+        let is_labelled = security::is_enforced();
+        if is_labelled {
+            names.extend_from_slice(SECURITY_NAME);
+            names.push(0);
+        }
+        let Ok(fs) = vnode.instance().file_system() else { return Ok(names) };
         for name in fs.list_xattr(vnode.inode())? {
+            if is_labelled && name == SECURITY_NAME {
+                continue;
+            }
             if name.starts_with(b"trusted.") && !self.credentials.has(Capabilities::SYS_ADMIN) {
                 continue;
             }
@@ -97,6 +118,9 @@ impl Caller<'_> {
             place.mount.check_writable()?;
             return self.set_list(place, kind, decode_list(value)?);
         }
+        if name == SECURITY_NAME && security::is_enforced() {
+            return self.set_context(place, value);
+        }
         let (vnode, fs) = self.check_change(place, name)?;
         let is_of_capabilities = name == capabilities::NAME;
         if is_of_capabilities {
@@ -112,11 +136,29 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
+    /// Gives a file another context (setfilecon(3)).
+    ///
+    /// # Errors
+    /// `EPERM` for a caller that is not the owner; those of [`Vnode::relabel`].
+    fn set_context(&self, place: &Path, text: &[u8]) -> Result<(), Errno> {
+        let vnode = place.vnode();
+        place.mount.check_writable()?;
+        let _contents = vnode.contents().write();
+        if !permission::is_owner(vnode, self.credentials) {
+            return Err(Errno::EPERM);
+        }
+        vnode.relabel(self.credentials, text)?;
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
+        Ok(())
+    }
     /// Removes an attribute (removexattr(2)).
     ///
     /// # Errors
-    /// `ENODATA`, and those of [`Caller::set_attribute`].
+    /// `ENODATA`, and those of [`Caller::set_attribute`]; `EACCES` for a context, which every file has.
     pub fn remove_attribute(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
+        if name == SECURITY_NAME && security::is_enforced() {
+            return Err(Errno::EACCES);
+        }
         if let Some(kind) = AclKind::named(name) {
             place.mount.check_writable()?;
             return self.set_list(place, kind, None);
@@ -150,6 +192,7 @@ impl Caller<'_> {
         if !permission::is_owner(vnode, self.credentials) {
             return Err(Errno::EPERM);
         }
+        vnode.admit(self.credentials, ObjectAccess::Write)?;
         let list = match entries {
             Some(entries) => Some(Acl::new(entries).ok_or(Errno::EINVAL)?),
             None => None,
@@ -201,6 +244,7 @@ impl Caller<'_> {
             return Err(Errno::EPERM);
         }
         self.check_attribute(vnode, name, Want::WRITE)?;
+        vnode.admit(self.credentials, ObjectAccess::Write)?;
         let fs = vnode.instance().file_system().map_err(|_| Errno::EOPNOTSUPP)?;
         Ok((vnode, fs))
     }

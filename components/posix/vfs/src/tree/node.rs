@@ -8,6 +8,7 @@ use crate::{
         errno::Errno,
         file::{File, Places},
         principal::Principal,
+        security::Label,
         time::now,
     },
     tree::{child_cache::ChildCache, mount::Path},
@@ -42,6 +43,10 @@ pub trait Node: Send + Sync {
     /// Returns the permissions of [`Node::attributes`], which each step of a walk checks.
     fn permissions(&self) -> u16 {
         self.attributes().permissions
+    }
+    /// Returns the label of mandatory access control; `None` for that of its file system.
+    fn label(&self) -> Option<&'static Label> {
+        None
     }
     /// Returns the object that the personality finds in it by a downcast.
     fn subject(&self) -> Option<&dyn core::any::Any> {

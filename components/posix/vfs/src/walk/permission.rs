@@ -15,7 +15,7 @@ use crate::{
     walk::caller::Caller,
 };
 use bitflags::bitflags;
-use interfaces::file_system::FileType;
+use interfaces::{file_system::FileType, monitor::ObjectAccess};
 
 /// The setuid bit.
 pub const SET_USER: u16 = 0o4000;
@@ -43,12 +43,37 @@ bitflags! {
     }
 }
 
-/// Checks `want` against owner, group, mode and access control list; root may override them.
+/// Checks `want` against owner, group, mode and access control list, which root may override, and then against the label.
 ///
 /// # Errors
-/// `EACCES`; `EPERM` for a write to an immutable file; errors of reading the list.
+/// `EACCES`; `EPERM` for a write to an immutable file; errors of reading the list or the label.
 #[inline]
 pub fn check(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
+    check_mode(vnode, who, want)?;
+    check_label(vnode, who, want)
+}
+
+/// Checks `want` against the label: searching a directory is reading it, and reading a FIFO changes it.
+#[inline]
+fn check_label(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
+    if want.contains(Want::WRITE) {
+        vnode.admit(who, ObjectAccess::Write)?;
+    }
+    if want.contains(Want::READ) {
+        vnode.admit(who, ObjectAccess::Read)?;
+        if vnode.file_type() == FileType::Fifo {
+            vnode.admit(who, ObjectAccess::Write)?;
+        }
+    }
+    if want.contains(Want::EXECUTE) {
+        let is_program = vnode.is_regular();
+        vnode.admit(who, if is_program { ObjectAccess::Execute } else { ObjectAccess::Read })?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn check_mode(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
     let everyone = (want.bits() & 7) * 0o111;
     let is_open_to_all = vnode.rights() & (everyone | HAS_ACCESS_ACL) == everyone;
     if is_open_to_all && !want.contains(Want::WRITE) {
@@ -99,6 +124,11 @@ fn overrides(vnode: &Vnode, who: &Credentials, want: Want, mode: u16) -> bool {
 /// # Errors
 /// `EROFS`, and those of [`check`].
 pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errno> {
+    check_mount(path, want)?;
+    check(path.vnode(), who, want)
+}
+
+fn check_mount(path: &Path, want: Want) -> Result<(), Errno> {
     let holds_data = matches!(
         path.vnode().file_type(),
         FileType::Regular | FileType::Directory | FileType::Symlink
@@ -106,7 +136,7 @@ pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errn
     if want.contains(Want::WRITE) && holds_data {
         path.mount.check_writable()?;
     }
-    check(path.vnode(), who, want)
+    Ok(())
 }
 
 impl Caller<'_> {
@@ -117,15 +147,17 @@ impl Caller<'_> {
     /// Those of [`check`].
     #[inline]
     pub fn check(&self, vnode: &Vnode, want: Want) -> Result<(), Errno> {
-        check(vnode, self.credentials, want).or_else(|refusal| self.unless_open(vnode, refusal))
+        check_mode(vnode, self.credentials, want)
+            .or_else(|refusal| self.unless_open(vnode, refusal))?;
+        check_label(vnode, self.credentials, want)
     }
     /// Does the same as [`check_path`] for the caller, with the exception of [`Caller::check`].
     ///
     /// # Errors
     /// Those of [`check_path`].
     pub fn check_path(&self, path: &Path, want: Want) -> Result<(), Errno> {
-        check_path(path, self.credentials, want)
-            .or_else(|refusal| self.unless_open(path.vnode(), refusal))
+        check_mount(path, want)?;
+        self.check(path.vnode(), want)
     }
     #[cold]
     fn unless_open(&self, vnode: &Vnode, refusal: Errno) -> Result<(), Errno> {
@@ -136,7 +168,9 @@ impl Caller<'_> {
     }
 }
 
-/// Checks that a file may be executed as a program: a regular file with execute permission on a mount that allows it.
+/// Checks that a file may be executed as a program: a regular file with execute permission on a mount that allows it. The label is
+/// checked for reading only: exec asks whether the domain that it enters may execute the file
+/// ([`crate::security::SecuritySubject::entered`]).
 ///
 /// # Errors
 /// `EACCES`.
@@ -145,7 +179,8 @@ pub fn check_execute(path: &Path, who: &Credentials) -> Result<(), Errno> {
     if !path.vnode().is_regular() || is_refused {
         return Err(Errno::EACCES);
     }
-    check(path.vnode(), who, Want::EXECUTE)
+    check_mode(path.vnode(), who, Want::EXECUTE)?;
+    path.vnode().admit(who, ObjectAccess::Read)
 }
 
 /// The user and the group that a program gets from its file.
@@ -170,7 +205,7 @@ pub fn set_ids(path: &Path, who: &Credentials) -> SetIds {
     let vnode = path.vnode();
     let _contents = vnode.contents().read();
     let mode = vnode.permissions();
-    if mode & (SET_USER | SET_GROUP) == 0 || check(vnode, who, Want::EXECUTE).is_err() {
+    if mode & (SET_USER | SET_GROUP) == 0 || check_mode(vnode, who, Want::EXECUTE).is_err() {
         return SetIds::default();
     }
     let (user, group) = vnode.owner();
@@ -216,6 +251,7 @@ pub fn check_create(directory: &Vnode, who: &Credentials) -> Result<(), Errno> {
 /// `EACCES`; `EPERM` for sticky directories and for immutable or append-only files.
 pub fn check_remove(directory: &Vnode, victim: &Vnode, who: &Credentials) -> Result<(), Errno> {
     check(directory, who, Want::WRITE | Want::EXECUTE)?;
+    victim.admit(who, ObjectAccess::Write)?;
     let is_theirs = victim.owner().0 == who.user.fs || directory.owner().0 == who.user.fs;
     let is_kept =
         directory.permissions() & STICKY != 0 && !is_theirs && !who.has(Capabilities::FOWNER);

@@ -16,7 +16,7 @@ use crate::{
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::ops::Range;
-use interfaces::file_system::FileType;
+use interfaces::{file_system::FileType, monitor::ObjectAccess};
 
 /// Bytes of the longest path, its NUL included.
 pub const PATH_MAX: usize = 4096;
@@ -108,6 +108,8 @@ impl<'a> Caller<'a> {
         if flags.contains(Walk::DIRECTORY) {
             walker.check_directory()?;
         }
+        // What the monitor does not let the caller read has no attributes for it either.
+        walker.at.vnode().admit(self.credentials, ObjectAccess::Read)?;
         Ok(walker.at)
     }
     /// Walks to the directory of the last component, which is not looked up.
@@ -267,6 +269,7 @@ impl<'a> Walker<'a> {
             return Err(Errno::ELOOP);
         }
         let vnode = found.vnode();
+        vnode.admit(self.caller.credentials, ObjectAccess::Read)?;
         if self.is_at_end() {
             protection::check_follow(self.at.vnode(), vnode, self.caller.credentials)?;
         }
@@ -289,7 +292,9 @@ impl<'a> Walker<'a> {
                 text
             }
         };
-        vnode.touch_accessed(found.mount.flags());
+        if vnode.is_admitted(self.caller.credentials, ObjectAccess::Write) {
+            vnode.touch_accessed(found.mount.flags());
+        }
         if text.is_empty() {
             return Err(Errno::ENOENT);
         }

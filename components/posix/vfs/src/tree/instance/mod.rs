@@ -6,9 +6,12 @@
 //! A file system that lives in the caches only ([`Backing::Cache`]) is kept: its directories hold the dentries of their
 //! names ([`crate::tree::vnode`]), and these their vnodes, which are in no table. Locks: `vnodes` is a leaf but for
 //! `vfs.vnode.state`.
+mod labels;
 mod reclaim;
 pub(crate) mod sync;
 pub(crate) mod unmount;
+
+pub use labels::MountLabels;
 
 use crate::{
     base::{errno::Errno, file::POSITION_MAX, host::Host},
@@ -63,6 +66,7 @@ pub struct Instance {
     fs: Option<Arc<dyn FileSystem>>,
     info: MountInfo,
     options: Once<String>,
+    labels: MountLabels,
     device: (u32, u32),
     vnodes: [Mutex<Vnodes>; SHARDS],
     names: NameCache<Dentry>,
@@ -215,6 +219,7 @@ impl Instance {
             fs,
             device,
             is_read_only: AtomicBool::new(info.is_read_only),
+            labels: MountLabels::of(info.backing),
             info,
             options: Once::new(),
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
@@ -255,6 +260,10 @@ impl Instance {
     /// Returns the text given to [`Instance::set_options`], or an empty text.
     pub fn options(&self) -> &str {
         self.options.get().map(String::as_str).unwrap_or_default()
+    }
+    /// Returns the labels that its mount gives to its objects.
+    pub fn labels(&self) -> &MountLabels {
+        &self.labels
     }
     /// Returns the device number that `stat` shows for its files.
     pub fn device(&self) -> (u32, u32) {

@@ -14,11 +14,12 @@ pub(crate) mod capabilities;
 mod kept;
 mod mapping;
 mod seals;
+mod security;
 mod write_back;
 pub(crate) mod writers;
 
 use crate::{
-    base::{acls::Acls, errno::Errno, observers::Observers, rights, seals::Seals},
+    base::{acls::Acls, errno::Errno, observers::Observers, rights, seals::Seals, security::Label},
     pages::cache::PageCache,
     tree::{instance::Instance, names::Names, node::Node},
 };
@@ -33,7 +34,7 @@ use interfaces::file_system::{
 use rt::{
     lock_class,
     memory::Charge,
-    sync::{LockClass, Mutex, RwLock},
+    sync::{LockClass, Mutex, RwLock, StaticRef},
 };
 
 lock_class! {
@@ -85,6 +86,8 @@ pub struct Vnode {
     rights: AtomicU16,
     /// The access control lists, read when they are first needed; few files have any.
     acls: Mutex<Option<Box<Acls>>>,
+    /// The label of mandatory access control ([`Label::of_new_object`] until it is looked for).
+    label: StaticRef<Label>,
     flags: AtomicU32,
     access_due_ns: AtomicU64,
     /// The file system changed attributes by itself; `state` does not have them yet.
@@ -156,6 +159,7 @@ impl Vnode {
             owner: AtomicU64::new(pack_owner(&known)),
             rights: AtomicU16::new(known.permissions | rights::of_new(&known, instance.info())),
             acls: Mutex::new(&ACLS, None),
+            label: StaticRef::new(Label::of_new_object()),
             flags: AtomicU32::new(known.flags),
             access_due_ns: AtomicU64::new(0),
             is_outdated: AtomicBool::new(false),

@@ -1,0 +1,88 @@
+//! [`Label`]: what objects with the same context share.
+use super::{SECURITY, SecuritySubject};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::monitor::ObjectAccess;
+use labels::ContextId;
+
+/// The extended attribute in which file systems store the context of an object.
+pub const SECURITY_NAME: &[u8] = b"security.selinux";
+
+/// A context, and which subjects may access the objects that have it. Labels are never freed: the monitor limits their number.
+#[derive(Debug)]
+pub struct Label {
+    /// `None`: the object's context was not looked for yet.
+    pub(super) context: Option<ContextId>,
+    text: Vec<u8>,
+    readers: AtomicU64,
+    writers: AtomicU64,
+    executors: AtomicU64,
+}
+
+/// The label of all objects in a system without a monitor.
+static OPEN: Label = Label::allowing(u64::MAX);
+/// The label of objects whose context was not looked for.
+static UNKNOWN: Label = Label::allowing(0);
+
+impl PartialEq for Label {
+    fn eq(&self, other: &Label) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Label {}
+
+impl Label {
+    const fn allowing(subjects: u64) -> Label {
+        Label {
+            context: None,
+            text: Vec::new(),
+            readers: AtomicU64::new(subjects),
+            writers: AtomicU64::new(subjects),
+            executors: AtomicU64::new(subjects),
+        }
+    }
+    /// Makes the label of a context, whose text ends with a NUL.
+    pub(super) fn new(context: ContextId, text: Vec<u8>) -> Label {
+        Label { context: Some(context), text, ..Label::allowing(0) }
+    }
+    /// Returns the label of an object whose context is looked for when a subject accesses it.
+    pub fn of_new_object() -> &'static Label {
+        if SECURITY.get().is_some() { &UNKNOWN } else { &OPEN }
+    }
+    /// Returns the number of the context, if that was looked for.
+    pub fn context(&self) -> Option<ContextId> {
+        self.context
+    }
+    /// Returns whether the context was not looked for, in a system where objects have one.
+    pub fn is_unknown(&self) -> bool {
+        core::ptr::eq(self, &raw const UNKNOWN)
+    }
+    /// Returns the context's text with a NUL at its end; an empty text if there is no context.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+    #[inline]
+    fn word(&self, access: ObjectAccess) -> &AtomicU64 {
+        match access {
+            ObjectAccess::Read => &self.readers,
+            ObjectAccess::Write => &self.writers,
+            ObjectAccess::Execute => &self.executors,
+        }
+    }
+    /// Returns whether the monitor is known to allow an access. If not, it must be asked.
+    #[inline]
+    pub fn allows(&self, subject: &SecuritySubject, access: ObjectAccess) -> bool {
+        self.word(access).load(Ordering::Acquire) & subject.bit() != 0
+    }
+    pub(super) fn allow(&self, subject: &SecuritySubject, access: ObjectAccess) {
+        self.word(access)
+            .fetch_or(subject.bit() & !SecuritySubject::ALWAYS_ASKED, Ordering::Release);
+    }
+    /// Forgets what is known of subjects.
+    pub(super) fn forget(&self, subjects: u64) {
+        for word in [&self.readers, &self.writers, &self.executors] {
+            word.fetch_and(!subjects, Ordering::AcqRel);
+        }
+    }
+}

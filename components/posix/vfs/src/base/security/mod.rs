@@ -1,0 +1,216 @@
+//! Mandatory access control: the labels of subjects and objects, and the monitor's decisions, each asked once (K1).
+//!
+//! A [`SecuritySubject`] is a part of credentials and has a bit. An object refers to the [`Label`] that all objects with its context share.
+//! A label has a word for each kind of access, in which the bits of the subjects are set that the monitor has allowed. So a decision
+//! that is known costs a load, a test and a branch, and a relabelled object only refers to another label.
+//!
+//! In a system without a monitor all objects have a label that allows everything. With a monitor, but before [`enforce`] is called,
+//! everything is allowed, too, and no decision is kept.
+//!
+//! Locks, in this order: `vfs.security.decisions` (shared while a decision is made and kept; alone while a policy is loaded),
+//! `vfs.security.subjects`, `vfs.security.labels`. All are leaves but for the monitor's.
+mod label;
+mod made;
+mod subject;
+
+pub use label::{Label, SECURITY_NAME};
+pub use made::made;
+pub use subject::SecuritySubject;
+
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
+use interfaces::monitor::{Denial, Initial, Monitor, ObjectAccess, Privileges};
+use labels::{Context, ContextId};
+use rt::{
+    lock_class,
+    sync::{Mutex, Once, RwLock},
+};
+
+lock_class! {
+    static DECISIONS = "vfs.security.decisions";
+    static SUBJECTS = "vfs.security.subjects";
+    static LABELS = "vfs.security.labels";
+}
+
+/// The monitor, and what is known of its decisions.
+struct Security {
+    monitor: Arc<dyn Monitor>,
+    has_policy: AtomicBool,
+    decisions: RwLock<()>,
+    /// The subjects with a bit of their own.
+    subjects: Mutex<Vec<Arc<SecuritySubject>>>,
+    labels: RwLock<Labels>,
+}
+
+#[derive(Default)]
+struct Labels {
+    by_context: BTreeMap<ContextId, &'static Label>,
+    /// From subject and place to the label of what is made there.
+    made: BTreeMap<(ContextId, ContextId), &'static Label>,
+}
+
+static SECURITY: Once<Security> = Once::new();
+
+/// Puts a monitor into use, before anything has a label; only the first call has an effect.
+pub fn announce(monitor: Arc<dyn Monitor>) {
+    SECURITY.get_or_init(|| Security {
+        monitor,
+        has_policy: AtomicBool::new(false),
+        decisions: RwLock::new(&DECISIONS, ()),
+        subjects: Mutex::new(&SUBJECTS, Vec::new()),
+        labels: RwLock::new(&LABELS, Labels::default()),
+    });
+}
+
+/// Returns the monitor, if the system has one.
+pub fn monitor() -> Option<&'static Arc<dyn Monitor>> {
+    SECURITY.get().map(|security| &security.monitor)
+}
+
+/// Returns the system's security, if it has a monitor with a policy.
+fn enforced() -> Option<&'static Security> {
+    SECURITY.get().filter(|security| security.has_policy.load(Ordering::Acquire))
+}
+
+/// Returns whether a policy is enforced.
+pub fn is_enforced() -> bool {
+    enforced().is_some()
+}
+
+/// Enforces the policy that the monitor has, from now on.
+pub fn enforce() {
+    if let Some(security) = SECURITY.get() {
+        security.has_policy.store(true, Ordering::Release);
+    }
+}
+
+/// Loads a policy: from now on the monitor decides by it. Files that are open stay open.
+///
+/// # Errors
+/// The line and the reason for which the monitor refuses it; that there is no monitor.
+pub fn load(text: &[u8]) -> Result<(), String> {
+    let security = SECURITY.get().ok_or("this system has no monitor")?;
+    let _alone = security.decisions.write();
+    security.monitor.load(text)?;
+    let mut labels = security.labels.write();
+    labels.made.clear();
+    labels.by_context.values().for_each(|label| label.forget(u64::MAX));
+    Ok(())
+}
+
+/// Decides whether a subject may access an object with a label, and keeps the decision if it is allowed.
+///
+/// # Errors
+/// [`Denial`].
+pub fn check(
+    subject: &SecuritySubject,
+    label: &'static Label,
+    access: ObjectAccess,
+) -> Result<(), Denial> {
+    match label.allows(subject, access) {
+        true => Ok(()),
+        false => ask(subject, label, access),
+    }
+}
+
+#[cold]
+fn ask(
+    subject: &SecuritySubject,
+    label: &'static Label,
+    access: ObjectAccess,
+) -> Result<(), Denial> {
+    let Some(security) = enforced() else { return Ok(()) };
+    let _shared = security.decisions.read();
+    let monitor = &security.monitor;
+    let context = match label.context() {
+        Some(context) => context,
+        None => monitor.initial(Initial::Unlabeled)?,
+    };
+    monitor.decide(subject.context(), context, access)?;
+    label.allow(subject, access);
+    Ok(())
+}
+
+/// Returns the label of a context.
+///
+/// # Errors
+/// [`Denial::Full`].
+pub fn label(context: &Context) -> Result<&'static Label, Denial> {
+    let security = SECURITY.get().ok_or(Denial::Invalid)?;
+    let number = security.monitor.number(context)?;
+    Ok(security.label(number))
+}
+
+/// Returns the label of a context's text, which may end with a NUL.
+///
+/// # Errors
+/// [`Denial::Invalid`] if it is no context under the policy.
+pub fn named(text: &[u8]) -> Result<&'static Label, Denial> {
+    let security = SECURITY.get().ok_or(Denial::Invalid)?;
+    let context = security.monitor.check(text.strip_suffix(b"\0").unwrap_or(text))?;
+    label(&context)
+}
+
+/// Returns the label that a subject may give an object instead of `old`, by its text.
+///
+/// # Errors
+/// [`Denial`].
+pub fn relabelled(
+    subject: &SecuritySubject,
+    old: &Label,
+    text: &[u8],
+) -> Result<&'static Label, Denial> {
+    let security = SECURITY.get().ok_or(Denial::Invalid)?;
+    let new = security.monitor.check(text.strip_suffix(b"\0").unwrap_or(text))?;
+    let old = old.context().ok_or(Denial::Invalid)?;
+    security.monitor.relabel(subject.context(), old, &new)?;
+    label(&new)
+}
+
+/// Returns whether the same subjects may read and write objects of both labels.
+pub fn are_equivalent(one: &Label, other: &Label) -> bool {
+    let (Some(security), Some(one), Some(other)) = (SECURITY.get(), one.context, other.context)
+    else {
+        return false;
+    };
+    let monitor = &security.monitor;
+    monitor.context(one).range() == monitor.context(other).range()
+        && monitor.grade(one) == monitor.grade(other)
+}
+
+/// Returns the label of a number of a context.
+///
+/// # Errors
+/// [`Denial::Invalid`] in a system without a monitor.
+pub fn of_context(number: ContextId) -> Result<&'static Label, Denial> {
+    Ok(SECURITY.get().ok_or(Denial::Invalid)?.label(number))
+}
+
+/// Returns the label of an initial context.
+///
+/// # Errors
+/// [`Denial::Full`].
+pub fn initial(of: Initial) -> Result<&'static Label, Denial> {
+    let security = SECURITY.get().ok_or(Denial::Invalid)?;
+    Ok(security.label(security.monitor.initial(of)?))
+}
+
+/// Returns whether a subject has a privilege. All have in a system without a policy.
+pub fn has(subject: &SecuritySubject, privilege: Privileges) -> bool {
+    enforced().is_none_or(|security| {
+        security.monitor.rights(subject.context()).privileges.contains(privilege)
+    })
+}
+
+impl Security {
+    fn label(&self, context: ContextId) -> &'static Label {
+        if let Some(label) = self.labels.read().by_context.get(&context) {
+            return label;
+        }
+        let mut labels = self.labels.write();
+        labels.by_context.entry(context).or_insert_with(|| {
+            let text = alloc::format!("{}\0", self.monitor.context(context));
+            alloc::boxed::Box::leak(alloc::boxed::Box::new(Label::new(context, text.into_bytes())))
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! [`SecuritySubject`]: the part of credentials that the monitor decides by.
+use super::{SECURITY, Security, enforced};
+use crate::base::credentials::Capabilities;
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::monitor::{Denial, Initial};
+use labels::{Context, ContextId};
+use rt::sync::Once;
+
+/// A context of processes, and its bit in the words of labels.
+#[derive(Debug)]
+pub struct SecuritySubject {
+    context: ContextId,
+    bit: u64,
+}
+
+impl PartialEq for SecuritySubject {
+    fn eq(&self, other: &SecuritySubject) -> bool {
+        self.context == other.context
+    }
+}
+
+impl Eq for SecuritySubject {}
+
+/// The subject of all processes in a system without a monitor.
+static ONLY: Once<Arc<SecuritySubject>> = Once::new();
+
+impl SecuritySubject {
+    /// The bit of subjects for which none was free. No label has it, so that the monitor is asked each time.
+    pub(super) const ALWAYS_ASKED: u64 = 1 << 63;
+
+    /// Returns the kernel's subject, which the first program has until it enters a domain.
+    pub fn kernel() -> Arc<SecuritySubject> {
+        let only = || {
+            ONLY.get_or_init(|| Arc::new(SecuritySubject { context: ContextId(0), bit: 1 })).clone()
+        };
+        let Some(security) = SECURITY.get() else { return only() };
+        // Without a number for it nothing can run; the table has room when it is first asked for.
+        security.monitor.initial(Initial::Kernel).map_or_else(|_| only(), |id| security.subject(id))
+    }
+    /// Returns the subject of a context.
+    pub fn of(context: ContextId) -> Arc<SecuritySubject> {
+        SECURITY.get().map_or_else(SecuritySubject::kernel, |security| security.subject(context))
+    }
+    /// Returns the number of its context.
+    pub fn context(&self) -> ContextId {
+        self.context
+    }
+    /// Returns its context; `None` in a system without a monitor.
+    pub fn shown(&self) -> Option<Arc<Context>> {
+        SECURITY.get().map(|security| security.monitor.context(self.context))
+    }
+    /// Returns its bit.
+    #[inline]
+    pub fn bit(&self) -> u64 {
+        self.bit
+    }
+    /// Returns the capabilities that its domain leaves to a process.
+    pub fn capabilities(&self) -> Capabilities {
+        enforced().map_or(Capabilities::ALL, |security| {
+            Capabilities::from_bits_truncate(security.monitor.rights(self.context).capabilities.0)
+        })
+    }
+    /// Returns the subject after the execution of a file with the context `file`, which may ask for another one.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    pub fn entered(
+        self: &Arc<SecuritySubject>,
+        file: ContextId,
+        wanted: Option<&Context>,
+    ) -> Result<Arc<SecuritySubject>, Denial> {
+        let Some(security) = enforced() else { return Ok(self.clone()) };
+        let new = security.monitor.entered(self.context, file, wanted)?;
+        Ok(if new == self.context { self.clone() } else { security.subject(new) })
+    }
+}
+
+impl Security {
+    fn subject(&self, context: ContextId) -> Arc<SecuritySubject> {
+        let mut subjects = self.subjects.lock();
+        if let Some(known) = subjects.iter().find(|known| known.context == context) {
+            return known.clone();
+        }
+        let bit = self.free_bit(&mut subjects);
+        let subject = Arc::new(SecuritySubject { context, bit });
+        if bit != SecuritySubject::ALWAYS_ASKED {
+            subjects.push(subject.clone());
+        }
+        subject
+    }
+    /// Returns a bit that no subject has, and that no label has any more. If all are taken it takes those of subjects that no
+    /// credentials have; a thread that asks for one holds its credentials.
+    fn free_bit(&self, subjects: &mut Vec<Arc<SecuritySubject>>) -> u64 {
+        let taken = |subjects: &[Arc<SecuritySubject>]| {
+            subjects.iter().fold(SecuritySubject::ALWAYS_ASKED, |bits, one| bits | one.bit)
+        };
+        if taken(subjects) == u64::MAX {
+            let before = taken(subjects);
+            subjects.retain(|subject| Arc::strong_count(subject) > 1);
+            let retired = before & !taken(subjects);
+            self.labels.read().by_context.values().for_each(|label| label.forget(retired));
+        }
+        match taken(subjects) {
+            u64::MAX => SecuritySubject::ALWAYS_ASKED,
+            bits => 1 << bits.trailing_ones(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The label of a vnode: found when a subject first accesses it, and kept.
+use super::Vnode;
+use crate::base::{
+    credentials::Credentials,
+    errno::Errno,
+    security::{self, Label, SECURITY_NAME, SecuritySubject},
+};
+use alloc::sync::Arc;
+use interfaces::{
+    file_system::{FsError, XattrMode},
+    monitor::{Denial, Initial, ObjectAccess},
+};
+use labels::ContextId;
+
+impl From<Denial> for Errno {
+    fn from(denial: Denial) -> Errno {
+        match denial {
+            Denial::Invalid => Errno::EINVAL,
+            Denial::Privilege => Errno::EPERM,
+            Denial::Full => Errno::ENOSPC,
+            Denial::ReadUp
+            | Denial::WriteAcross
+            | Denial::WriteIntegrity
+            | Denial::ExecuteIntegrity => Errno::EACCES,
+        }
+    }
+}
+
+impl Vnode {
+    /// Checks that the monitor allows an access.
+    ///
+    /// # Errors
+    /// `EACCES`; errors of reading the label.
+    #[inline]
+    pub fn admit(&self, who: &Credentials, access: ObjectAccess) -> Result<(), Errno> {
+        match self.label.get().allows(&who.subject, access) {
+            true => Ok(()),
+            false => self.ask(&who.subject, access),
+        }
+    }
+    #[cold]
+    fn ask(&self, subject: &SecuritySubject, access: ObjectAccess) -> Result<(), Errno> {
+        if !security::is_enforced() {
+            return Ok(());
+        }
+        Ok(security::check(subject, self.label()?, access)?)
+    }
+    /// Returns whether the monitor allows an access to a vnode whose label is known.
+    pub(crate) fn is_admitted(&self, who: &Credentials, access: ObjectAccess) -> bool {
+        self.admit(who, access).is_ok()
+    }
+    /// Returns the label, which is looked for if that was not done before.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn label(&self) -> Result<&'static Label, Errno> {
+        let label = self.label.get();
+        if !label.is_unknown() || !security::is_enforced() {
+            return Ok(label);
+        }
+        let found = self.find_label()?;
+        // Another thread may have relabelled the object meanwhile.
+        self.label.replace(label, found);
+        Ok(self.label.get())
+    }
+    fn find_label(&self) -> Result<&'static Label, Errno> {
+        if let Some(label) = self.instance.labels().whole() {
+            return Ok(label);
+        }
+        if let Some(node) = &self.node
+            && let Some(label) = node.label()
+        {
+            return Ok(label);
+        }
+        let default = || self.instance.labels().default();
+        let stored = match self.instance.file_system() {
+            Ok(fs) => fs.get_xattr(self.inode, SECURITY_NAME),
+            Err(_) => Err(FsError::Unsupported),
+        };
+        match stored {
+            Ok(text) => match security::named(&text) {
+                Err(Denial::Invalid) => Ok(security::initial(Initial::Unlabeled)?),
+                found => Ok(found?),
+            },
+            Err(FsError::NoAttribute | FsError::Unsupported) => Ok(default()?),
+            Err(error) => Err(error.into()),
+        }
+    }
+    /// Gives the label of a context of the policy to an object in memory, such as a device.
+    ///
+    /// # Errors
+    /// `ENOSPC`: there are too many contexts.
+    pub fn assign(&self, context: ContextId) -> Result<(), Errno> {
+        self.label.set(security::of_context(context)?);
+        Ok(())
+    }
+    /// Sets the label of a new object, which its file system stores already.
+    pub(crate) fn note_label(&self, label: Option<&'static Label>) {
+        if let Some(label) = label {
+            self.label.set(label);
+        }
+    }
+    /// Returns whether programs have the file open or mapped.
+    fn is_in_use(&self) -> bool {
+        let is_mapped = self.pages.as_ref().is_some_and(|pages| Arc::strong_count(pages) > 1);
+        is_mapped || self.pipe.lock().is_some()
+    }
+    /// Gives the object the context of a text, and has its file system store it. The caller holds `contents` alone.
+    ///
+    /// # Errors
+    /// `EINVAL` for a text that is no context; the monitor's refusals; `EBUSY` if programs that could read or write the object under
+    /// the old label, but not under the new, may have it open; errors of the file system.
+    pub(crate) fn relabel(&self, who: &Credentials, text: &[u8]) -> Result<(), Errno> {
+        let old = self.label()?;
+        let label = security::relabelled(&who.subject, old, text)?;
+        if self.is_in_use() && !security::are_equivalent(old, label) {
+            return Err(Errno::EBUSY);
+        }
+        let now = crate::base::time::now();
+        let stored = match self.instance.file_system() {
+            Ok(fs) => fs.set_xattr(self.inode, SECURITY_NAME, label.text(), XattrMode::Set, now),
+            Err(_) => Err(FsError::Unsupported),
+        };
+        match stored {
+            // Generated files, and those of file systems in memory, are labelled as long as their vnodes live.
+            Err(FsError::Unsupported) if self.node.is_some() || self.instance.is_kept() => {}
+            other => other?,
+        }
+        self.label.set(label);
+        self.note_changed(now);
+        Ok(())
+    }
+}

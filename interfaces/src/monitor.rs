@@ -1,0 +1,202 @@
+//! The reference monitor of multilevel security (K1): it decides what subjects may do with objects.
+//!
+//! A subject or an object is known here by its [`ContextId`] alone. The client enforces the decisions, and may keep each as long
+//! as the policy holds that made it.
+use alloc::{string::String, sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use interfaces_macro::interface;
+use labels::{Context, ContextId, Grade};
+
+/// The kinds of access to an object. Sending a signal, locking and reading a FIFO are writes; looking into a process is reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectAccess {
+    /// Information flows from the object to the subject.
+    Read,
+    /// Information flows from the subject to the object; without reading it.
+    Write,
+    /// The subject runs the object's instructions.
+    Execute,
+}
+
+/// The rule that a refused access breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The subject does not dominate the object: it may not know of it.
+    ReadUp,
+    /// The secrecies are not equal: information would flow down, or the low side would learn what exists above.
+    WriteAcross,
+    /// The object is of a greater grade than the subject.
+    WriteIntegrity,
+    /// The program is of a lesser grade than the subject.
+    ExecuteIntegrity,
+    /// The context is none under the policy.
+    Invalid,
+    /// The domain has not the privilege that this needs, or the policy no way to that domain.
+    Privilege,
+    /// There are as many contexts as there may be.
+    Full,
+}
+
+/// Subjects and objects that have a context before anything gives them one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Initial {
+    /// The kernel's own threads, and the first program until it enters a domain.
+    Kernel,
+    /// Objects whose context is none under the policy.
+    Unlabeled,
+    /// Objects on file systems that store no contexts.
+    File,
+    /// Network interfaces without one of their own.
+    Interface,
+    /// Sockets and packets of nobody.
+    Packet,
+}
+
+impl Initial {
+    /// All of them.
+    pub const ALL: [Initial; 5] =
+        [Initial::Kernel, Initial::Unlabeled, Initial::File, Initial::Interface, Initial::Packet];
+
+    /// Returns the name in policies and in `selinuxfs`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Initial::Kernel => "kernel",
+            Initial::Unlabeled => "unlabeled",
+            Initial::File => "file",
+            Initial::Interface => "netif",
+            Initial::Packet => "netmsg",
+        }
+    }
+}
+
+bitflags! {
+    /// Exceptions from the rules that a domain has, each by name.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Privileges: u32 {
+        /// Reads what the greatest secrecy of its range dominates.
+        const READ_UP = 1 << 0;
+        /// Writes objects of each secrecy in its range. So information can flow down.
+        const WRITE_RANGE = 1 << 1;
+        /// Writes objects of a greater grade than its own.
+        const RAISE_INTEGRITY = 1 << 2;
+        /// Executes programs of a lesser grade than its own.
+        const EXECUTE_UNTRUSTED = 1 << 3;
+        /// Gives objects of its range other contexts.
+        const RELABEL = 1 << 4;
+        /// Gives objects contexts with a lesser secrecy, or one that does not dominate the old.
+        const DOWNGRADE = 1 << 5;
+        /// Gives a program a range of its user's, other than its own: a login.
+        const SET_RANGE = 1 << 6;
+        /// Changes the user and the role at exec.
+        const SET_USER = 1 << 7;
+        /// Sees and signals processes that it does not dominate.
+        const SEE_ALL = 1 << 8;
+        /// Reads audit records.
+        const AUDIT_READ = 1 << 9;
+        /// Changes what is audited.
+        const AUDIT_CONTROL = 1 << 10;
+        /// Writes audit records of its own.
+        const AUDIT_WRITE = 1 << 11;
+        /// Loads a policy.
+        const LOAD_POLICY = 1 << 12;
+        /// Uses raw devices: imports and exports data without labels.
+        const RAW_DEVICES = 1 << 13;
+        /// Mounts file systems.
+        const MOUNT = 1 << 14;
+    }
+}
+
+/// The capabilities of capabilities(7) that a domain leaves to its processes, a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapabilityMask(pub u64);
+
+impl CapabilityMask {
+    /// All capabilities: bits 0 to 40.
+    pub const ALL: CapabilityMask = CapabilityMask((1 << 41) - 1);
+    /// None.
+    pub const NONE: CapabilityMask = CapabilityMask(0);
+
+    /// Returns the capabilities of both masks together.
+    #[must_use]
+    pub fn with(self, other: CapabilityMask) -> CapabilityMask {
+        CapabilityMask(self.0 | other.0)
+    }
+}
+
+/// The rights that a subject has by its domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DomainRights {
+    /// Its exceptions from the rules.
+    pub privileges: Privileges,
+    /// The capabilities that it may have.
+    pub capabilities: CapabilityMask,
+}
+
+/// A monitor, which has a policy at every moment: at first the one that it ships.
+#[interface(direct)]
+pub trait Monitor: Send + Sync {
+    /// Puts the policy of a text in the place of the present one. What was decided before holds no more.
+    ///
+    /// # Errors
+    /// The line and the reason for which the policy is refused; the present one stays.
+    fn load(&self, text: &[u8]) -> Result<(), String>;
+    /// Returns an initial context.
+    ///
+    /// # Errors
+    /// [`Denial::Full`].
+    fn initial(&self, of: Initial) -> Result<ContextId, Denial>;
+    /// Returns the context that a text is, if it is one of a subject or an object under the policy.
+    ///
+    /// # Errors
+    /// [`Denial::Invalid`].
+    fn check(&self, text: &[u8]) -> Result<Context, Denial>;
+    /// Returns the number of a context.
+    ///
+    /// # Errors
+    /// [`Denial::Full`].
+    fn number(&self, context: &Context) -> Result<ContextId, Denial>;
+    /// Returns the context of a number; that of unlabeled objects if it is none under the policy.
+    fn context(&self, number: ContextId) -> Arc<Context>;
+    /// Returns whether a context is one of subjects.
+    fn is_subject(&self, context: &Context) -> bool;
+    /// Returns the integrity of a context.
+    fn grade(&self, number: ContextId) -> Grade;
+    /// Returns the rights of a subject.
+    fn rights(&self, subject: ContextId) -> DomainRights;
+    /// Decides whether a subject may access an object.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn decide(
+        &self,
+        subject: ContextId,
+        object: ContextId,
+        access: ObjectAccess,
+    ) -> Result<(), Denial>;
+    /// Decides whether a subject may give an object the context `new` instead of `old`. The caller ensures that nobody else has
+    /// the object open.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn relabel(&self, subject: ContextId, old: ContextId, new: &Context) -> Result<(), Denial>;
+    /// Returns the context of a process of `subject` that executes a file with the context `file`; `wanted` is the one that it
+    /// asked for (setexeccon(3)).
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn entered(
+        &self,
+        subject: ContextId,
+        file: ContextId,
+        wanted: Option<&Context>,
+    ) -> Result<ContextId, Denial>;
+    /// Returns the context of an object that a subject makes in a place with the context `place`.
+    ///
+    /// # Errors
+    /// [`Denial::Full`].
+    fn made(&self, subject: ContextId, place: ContextId) -> Result<ContextId, Denial>;
+    /// Returns the context of the device at `path`, if the policy names it.
+    fn device(&self, path: &str) -> Option<ContextId>;
+    /// Returns the contexts that a user may have after entering from `subject`.
+    fn contexts_of(&self, subject: ContextId, user: &str) -> Vec<Context>;
+}
