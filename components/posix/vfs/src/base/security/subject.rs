@@ -1,5 +1,5 @@
 //! [`SecuritySubject`]: the part of credentials that the monitor decides by.
-use super::{SECURITY, Security, enforced};
+use super::{Label, SECURITY, Security, enforced};
 use crate::base::credentials::Capabilities;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::monitor::{Denial, Initial};
@@ -11,6 +11,8 @@ use rt::sync::Once;
 pub struct SecuritySubject {
     context: ContextId,
     bit: u64,
+    /// The label of its processes as objects.
+    label: &'static Label,
 }
 
 impl PartialEq for SecuritySubject {
@@ -31,7 +33,14 @@ impl SecuritySubject {
     /// Returns the kernel's subject, which the first program has until it enters a domain.
     pub fn kernel() -> Arc<SecuritySubject> {
         let only = || {
-            ONLY.get_or_init(|| Arc::new(SecuritySubject { context: ContextId(0), bit: 1 })).clone()
+            ONLY.get_or_init(|| {
+                Arc::new(SecuritySubject {
+                    context: ContextId(0),
+                    bit: 1,
+                    label: Label::of_new_object(),
+                })
+            })
+            .clone()
         };
         let Some(security) = SECURITY.get() else { return only() };
         // Without a number for it nothing can run; the table has room when it is first asked for.
@@ -48,6 +57,10 @@ impl SecuritySubject {
     /// Returns its context; `None` in a system without a monitor.
     pub fn shown(&self) -> Option<Arc<Context>> {
         SECURITY.get().map(|security| security.monitor.context(self.context))
+    }
+    /// Returns the label that its processes, and what only they use, have as objects.
+    pub fn label(&self) -> &'static Label {
+        self.label
     }
     /// Returns its bit.
     #[inline]
@@ -82,7 +95,7 @@ impl Security {
             return known.clone();
         }
         let bit = self.free_bit(&mut subjects);
-        let subject = Arc::new(SecuritySubject { context, bit });
+        let subject = Arc::new(SecuritySubject { context, bit, label: self.label(context) });
         if bit != SecuritySubject::ALWAYS_ASKED {
             subjects.push(subject.clone());
         }
