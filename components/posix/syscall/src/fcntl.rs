@@ -2,7 +2,7 @@
 use super::{async_owner, entry::Entry};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use interfaces::file_system::FileType;
+use interfaces::{file_system::FileType, monitor::ObjectAccess};
 use linux_raw_sys::general as raw;
 use objects::pipe::End;
 use process::{
@@ -205,6 +205,11 @@ fn range_of(lock: &RawLock, file: &OpenFile) -> Result<Range, Errno> {
     Ok(Range { first, last })
 }
 
+/// Checks that the caller may write the file, as its label has it: a lock is seen by all that may lock the file (K1).
+fn check_locking(call: &Call<'_>, file: &OpenFile) -> Result<(), Errno> {
+    file.vnode().admit(&call.task.credentials(), ObjectAccess::Write)
+}
+
 fn set_lock(
     call: &Call<'_>,
     file: &Arc<OpenFile>,
@@ -223,6 +228,7 @@ fn set_lock(
     if !may {
         return Err(Errno::EBADF);
     }
+    check_locking(call, file)?;
     locks.lock(LockWorld::Records, &owner, kind, range, on_conflict)?;
     Ok(0)
 }
@@ -275,6 +281,7 @@ fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         _ => return Err(Errno::EINVAL),
     };
+    check_locking(call, &file)?;
     locks.lock(LockWorld::Whole, &owner, kind, Range::ALL, on_conflict)?;
     Ok(0)
 }

@@ -10,7 +10,7 @@ use vfs::{
     security::Label,
 };
 
-/// A file to be executed. It cannot be opened for writing while this exists, so that the bytes read, the pages mapped
+/// A file to be executed. Unless it is executed from above its level, it cannot be opened for writing while this exists, so that the bytes read, the pages mapped
 /// and the decisions made from owner and mode belong to the same state of the file.
 #[derive(Clone)]
 pub struct Executable {
@@ -29,10 +29,14 @@ impl Executable {
     /// `EACCES` if the file has no pages; `ETXTBSY` while it is open for writing.
     pub fn new(file: Arc<OpenFile>, reader: &Arc<Task>) -> Result<Executable, Errno> {
         let pages = file.file().mappable().map_err(|_| Errno::EACCES)?;
-        let deny_write = Arc::new(file.vnode().deny_write()?);
+        // A writer below must not learn from ETXTBSY what is executed above (K1).
+        let deny_write = match file.leaves_traces() {
+            true => Some(Arc::new(file.vnode().deny_write()?)),
+            false => None,
+        };
         let bytes = file.file().size();
         let (origin, reader) = (Origin::File(file), Some(reader.clone()));
-        Ok(Executable { pages, bytes, origin, reader, _deny_write: Some(deny_write) })
+        Ok(Executable { pages, bytes, origin, reader, _deny_write: deny_write })
     }
     /// Makes a program of `bytes` bytes in memory.
     pub fn in_memory(pages: Arc<dyn Mappable>, bytes: u64) -> Executable {

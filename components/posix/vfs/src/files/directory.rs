@@ -6,6 +6,7 @@ use crate::{
         io::Sink,
         principal::Principal,
     },
+    files::regular::AccessTime,
     tree::{mount::Path, node::Node, vnode::Vnode},
 };
 use core::ops::ControlFlow;
@@ -14,6 +15,7 @@ use interfaces::file_system::{Backing, DirectoryEntry, FileType, SyncKind, TakeE
 /// An open directory.
 pub(crate) struct DirectoryFile {
     path: Path,
+    access_time: AccessTime,
 }
 
 /// Position of `..`. Positions 0 and 1 are `.` and `..`; those of the file system follow.
@@ -21,8 +23,8 @@ const POSITION_PARENT: u64 = 1;
 const POSITION_FIRST: u64 = 2;
 
 impl DirectoryFile {
-    pub(crate) fn new(path: &Path) -> DirectoryFile {
-        DirectoryFile { path: path.clone() }
+    pub(crate) fn new(path: &Path, access_time: AccessTime) -> DirectoryFile {
+        DirectoryFile { path: path.clone(), access_time }
     }
     fn dot(&self) -> DirectoryEntry<&[u8]> {
         special(b".", self.path.vnode(), POSITION_PARENT)
@@ -144,7 +146,9 @@ impl File for DirectoryFile {
             Some(node) => self.read_generated(&**node, (position, caller), take)?,
             None => self.read_stored(position, take)?,
         }
-        vnode.touch_accessed(self.path.mount.flags());
+        if self.access_time == AccessTime::Updated {
+            vnode.touch_accessed(self.path.mount.flags());
+        }
         Ok(())
     }
     fn size(&self) -> u64 {

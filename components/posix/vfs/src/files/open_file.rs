@@ -44,6 +44,14 @@ pub(crate) enum WriteCount {
     None,
 }
 
+/// Tells whether others see that a description is used: by events, and by the access time. They do not if its opener could read
+/// the object, but not write it, because of its label: that would tell the object's level what happens above (K1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traces {
+    Left,
+    Avoided,
+}
+
 /// An open file description.
 pub struct OpenFile {
     file: Arc<dyn File>,
@@ -53,6 +61,7 @@ pub struct OpenFile {
     /// The position up to which syncfs has reported errors.
     told: ReportedErrors,
     writes: WriteCount,
+    traces: Traces,
     owner: VnodeSlot,
 }
 
@@ -60,20 +69,20 @@ impl OpenFile {
     /// Makes a description of a file that the personality made itself (a pipe's end, a socket): `path` is one of
     /// [`Path::anonymous`], `flags` are those of open(2).
     pub fn new(file: Arc<dyn File>, path: Path, flags: u32) -> Arc<OpenFile> {
-        OpenFile::counted(file, path, flags, WriteCount::None)
+        OpenFile::counted(file, path, flags, (WriteCount::None, Traces::Left))
     }
     pub(crate) fn counted(
         file: Arc<dyn File>,
         path: Path,
         flags: u32,
-        writes: WriteCount,
+        (writes, traces): (WriteCount, Traces),
     ) -> Arc<OpenFile> {
         let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
         let flags = AtomicU32::new(flags & kept);
         let told = path.vnode().instance().throttle().errors().sample();
         let (offset, owner) = (Mutex::new(&OFFSET, 0), Mutex::new(&OWNER, None));
         LIVE.fetch_add(1, Ordering::Relaxed);
-        Arc::new(OpenFile { file, path, flags, offset, told, writes, owner })
+        Arc::new(OpenFile { file, path, flags, offset, told, writes, traces, owner })
     }
     /// Returns the number of descriptions in the whole system.
     pub fn count() -> usize {
@@ -125,9 +134,13 @@ impl OpenFile {
         let flags = self.flags();
         flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR)
     }
+    /// Returns whether others may see that it is used.
+    pub fn leaves_traces(&self) -> bool {
+        self.traces == Traces::Left
+    }
     /// Records an access that is not a read: it was mapped.
     pub fn touch_accessed(&self) {
-        if self.flags() & raw::O_NOATIME == 0 {
+        if self.flags() & raw::O_NOATIME == 0 && self.traces == Traces::Left {
             self.vnode().touch_accessed(self.path.mount.flags());
         }
     }
@@ -393,7 +406,9 @@ impl OpenFile {
     }
     #[inline]
     pub(crate) fn tell(&self, events: Events) {
-        notify::about_open(&self.path.dentry, events);
+        if self.traces == Traces::Left {
+            notify::about_open(&self.path.dentry, events);
+        }
     }
     fn check_readable(&self) -> Result<(), Errno> {
         if self.is_readable() { Ok(()) } else { Err(Errno::EBADF) }

@@ -7,7 +7,7 @@ use crate::{
     files::{
         directory::DirectoryFile,
         generated::GeneratedFile,
-        open_file::{OpenFile, PlaceOnly, WriteCount},
+        open_file::{OpenFile, PlaceOnly, Traces, WriteCount},
         regular::{AccessTime, Privilege, RegularFile},
     },
     operations::create::{NewFile, create_named, create_unnamed},
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 use alloc::sync::Arc;
-use interfaces::file_system::FileType;
+use interfaces::{file_system::FileType, monitor::ObjectAccess};
 use linux_raw_sys::general as raw;
 
 /// The arguments of open(2) besides the path.
@@ -140,7 +140,7 @@ impl Caller<'_> {
             let place = create_unnamed(&maker, &directory, mode, Some(label))?;
             place.vnode().set_seals(seals);
             let how = OpenHow::new(raw::O_RDWR | raw::O_LARGEFILE);
-            Ok(OpenFile::new(self.open_kind(&place, how)?, place, how.flags))
+            Ok(OpenFile::new(self.open_kind(&place, how, Traces::Left)?, place, how.flags))
         })
     }
     /// Opens a program to be executed: for reading, if it may be executed.
@@ -254,7 +254,11 @@ impl Caller<'_> {
             vnode.begin_write()?;
             writes = WriteCount::Held;
         }
-        let opened = self.open_kind(place, how).and_then(|file| {
+        let traces = match is_writing || vnode.is_admitted(self.credentials, ObjectAccess::Write) {
+            true => Traces::Left,
+            false => Traces::Avoided,
+        };
+        let opened = self.open_kind(place, how, traces).and_then(|file| {
             if how.has(raw::O_DIRECT) && !file.can_be_direct() {
                 return Err(Errno::EINVAL);
             }
@@ -266,7 +270,7 @@ impl Caller<'_> {
         match opened {
             Ok(file) => {
                 let flags = how.flags | raw::O_LARGEFILE;
-                let opened = OpenFile::counted(file, place.clone(), flags, writes);
+                let opened = OpenFile::counted(file, place.clone(), flags, (writes, traces));
                 opened.tell(Events::OPEN);
                 Ok(opened)
             }
@@ -307,8 +311,15 @@ impl Caller<'_> {
         }
         Ok(())
     }
-    fn open_kind(&self, place: &Path, how: OpenHow) -> Result<Arc<dyn File>, Errno> {
+    fn open_kind(
+        &self,
+        place: &Path,
+        how: OpenHow,
+        traces: Traces,
+    ) -> Result<Arc<dyn File>, Errno> {
         let vnode = place.vnode();
+        let is_silent = how.has(raw::O_NOATIME) || traces == Traces::Avoided;
+        let access_time = if is_silent { AccessTime::Kept } else { AccessTime::Updated };
         if let Some(node) = vnode.node() {
             if let Some(file) = node.open(how.flags, self.task)? {
                 return Ok(file);
@@ -321,11 +332,9 @@ impl Caller<'_> {
             FileType::Regular => {
                 let is_privileged = self.credentials.has(Capabilities::FSETID);
                 let privilege = if is_privileged { Privilege::Kept } else { Privilege::Stripped };
-                let is_silent = how.has(raw::O_NOATIME);
-                let access_time = if is_silent { AccessTime::Kept } else { AccessTime::Updated };
                 Ok(Arc::new(RegularFile::new(place, privilege, access_time)?))
             }
-            FileType::Directory => Ok(Arc::new(DirectoryFile::new(place))),
+            FileType::Directory => Ok(Arc::new(DirectoryFile::new(place, access_time))),
             FileType::Symlink => Err(Errno::ELOOP),
             kind => {
                 let opener = self.namespace.devices().opener(kind, vnode.device())?;
