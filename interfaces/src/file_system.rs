@@ -12,6 +12,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces_macro::interface;
 use rt::{PAGE_BYTES, memory::Frame};
 
+pub use attributes::{LABEL_NAME, NewAcls, NewInode};
 pub use directory::{DirectoryEntry, TakeEntry, list_directory};
 pub use requests::{Allocation, MountAccess, Seek, SyncKind, XattrMode};
 pub use stored::Stored;
@@ -83,6 +84,8 @@ pub struct Attributes {
     pub generation: u32,
     /// The inode may have access control lists; the personality then asks for them when it checks rights.
     pub may_have_acls: bool,
+    /// The inode may have the attribute `security.capability`.
+    pub may_have_capabilities: bool,
 }
 
 /// The attributes to change; those that are `None` stay as they are.
@@ -104,36 +107,6 @@ pub struct AttributeChange {
     pub changed: Option<FileTime>,
     /// Inode flags as of `FS_IOC_SETFLAGS`; [`FsError::Unsupported`] if a flag cannot be stored.
     pub flags: Option<u32>,
-}
-
-/// The attributes of a new inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewInode<'a> {
-    /// Type.
-    pub file_type: FileType,
-    /// Permission bits.
-    pub permissions: u16,
-    /// Owner.
-    pub user: u32,
-    /// Group.
-    pub group: u32,
-    /// Device number of a device node.
-    pub device: (u32, u32),
-    /// Target of a symbolic link.
-    pub target: &'a [u8],
-    /// Its times: creation, access, modification and change.
-    pub now: FileTime,
-    /// Its access control lists.
-    pub acls: NewAcls<'a>,
-}
-
-/// The access control lists of a new inode, in the form of [`FileSystem::get_xattr`]; an empty list stands for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NewAcls<'a> {
-    /// Its access list.
-    pub access: &'a [u8],
-    /// Its default list, which new inodes in it inherit, if it is a directory.
-    pub default: &'a [u8],
 }
 
 /// A change of one access control list and of the attributes that change with it.

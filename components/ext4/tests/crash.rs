@@ -1,8 +1,8 @@
 //! Tests of crashes at any instant. A workload's writes are recorded, and images are made of possible
 //! contents of a device that loses power: everything up to a flush, and any part of the later writes,
 //! in any order, with requests torn into blocks. `e2fsck -p` must repair each without a question,
-//! `e2fsck -fn` must then find no fault, and the data that fsync made durable must be there. Each
-//! image is also mounted here, which replays its journal.
+//! `e2fsck -fn` must then find no fault, the data that fsync made durable must be there, and each inode
+//! must have the label that it was made with. Each image is also mounted here, which replays its journal.
 //!
 //! `SKERRY_CRASH_COUNT` is the number of images for each shape (default 60), `SKERRY_CRASH_SEED` the
 //! first seed.
@@ -12,6 +12,7 @@ use common::{
     cut::{crashed, number},
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, pattern},
+    labels::{check_labels, make_labelled},
     mutate::Random,
     walk::{Budget, Tree, walk},
     write::*,
@@ -79,8 +80,8 @@ impl Work {
 
     fn create(&mut self, number: usize) {
         let (path, directory) = self.parent();
-        let name = format!("file-{number}-{}", "n".repeat(self.random.below(60)));
-        let inode = make(&*self.world.fs, directory, &name, FileType::Regular);
+        let name = format!("file-{}-{number}", "n".repeat(self.random.below(60)));
+        let inode = make_labelled(&*self.world.fs, directory, &name, &new(FileType::Regular));
         let contents = pattern(self.random.below(40_000), number);
         let (is_promised, is_along) = (self.random.below(2) == 0, self.random.below(2) == 0);
         let how = if is_promised && is_along { write_and_sync } else { write };
@@ -130,7 +131,8 @@ impl Work {
     fn rename(&mut self, number: usize) {
         let Some(path) = self.any_file() else { return };
         let (to, to_directory) = self.parent();
-        let name = format!("moved-{number}");
+        // The last part of a name, of which the label is made, stays.
+        let name = format!("moved-{number}-{}", path.rsplit('-').next().unwrap());
         self.touch(&path);
         let (directory, old) = self.parent_of(&path);
         let from = (directory, old.as_bytes());
@@ -152,7 +154,8 @@ impl Work {
             0 => {
                 let (path, directory) = self.parent();
                 let name = format!("dir-{number}");
-                let inode = make(&*self.world.fs, directory, &name, FileType::Directory);
+                let inode =
+                    make_labelled(&*self.world.fs, directory, &name, &new(FileType::Directory));
                 self.directories.push((format!("{path}/{name}"), inode));
             }
             1 => {
@@ -160,8 +163,7 @@ impl Work {
                 let name = format!("link-{number}");
                 let target = "t".repeat(1 + self.random.below(200));
                 let new = NewInode { target: target.as_bytes(), ..new(FileType::Symlink) };
-                let made = self.world.fs.create(directory, name.as_bytes(), &new).unwrap();
-                self.world.fs.forget(made.inode, 1);
+                make_labelled(&*self.world.fs, directory, &name, &new);
             }
             2 => self.world.fs.sync().unwrap(),
             3..=8 => self.create(number),
@@ -206,6 +208,7 @@ fn look(image: Vec<u8>, promises: &[Promise], cut: usize) -> usize {
     let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let tree = walk(&*fs, Budget::WHOLE);
     assert_eq!(tree.errors, []);
+    check_labels(&tree);
     let kept = holds(&tree, promises, cut);
     fs.unmount().unwrap();
     check(&device.image());

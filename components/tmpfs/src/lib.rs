@@ -152,6 +152,7 @@ impl FileSystem for Tmpfs {
                 device: (0, 0),
                 target: &[],
                 now: self.made,
+                label: &[],
                 acls: NewAcls::default(),
             },
         ))

@@ -16,6 +16,7 @@ fn new_inode(target: &[u8]) -> NewInode<'_> {
         device: (0, 0),
         target,
         now: NOW,
+        label: &[],
         acls: NewAcls::default(),
     }
 }

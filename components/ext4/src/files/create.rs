@@ -159,6 +159,7 @@ fn make(
         flags: flags & FLAGS_INHERITED,
         generation,
         may_have_acls: false,
+        may_have_capabilities: false,
     };
     let geometry = &volume.geometry;
     let extra = match usize::from(geometry.extra_bytes) {
@@ -168,9 +169,7 @@ fn make(
     let extra = extra.min(geometry.inode_bytes - BASE_BYTES);
     let mut inode = Inode::fresh(geometry, attributes, extra)?;
     let filled = fill(volume, operation, &mut inode, parent, new);
-    let stored = filled.and_then(|()| inode.store(volume, operation, Before::Another));
-    let stored =
-        stored.and_then(|()| xattr_edit::set_new(volume, operation, &mut inode, &new.acls));
+    let stored = filled.and_then(|()| xattr_edit::store_new(volume, operation, &mut inode, new));
     match stored {
         Ok(()) => Ok(inode),
         Err(error) => {

@@ -1,9 +1,10 @@
 //! Inodes: an inode is found in its group's table, its checksum is verified, and its fields are checked.
 use crate::{
     layout::{
+        attribute_area::Hints,
         features::{Incompat, ReadOnlyCompat},
         groups::descriptor,
-        raw::{inode::*, xattr},
+        raw::inode::*,
         superblock::{Geometry, ROOT_INODE},
         volume::Volume,
     },
@@ -74,11 +75,14 @@ impl Inode {
         }
         let attribute_block = u64::from(raw.attribute_block_low.get())
             | u64::from(raw.attribute_block_high.get()) << 32;
-        let has_xattrs = attribute_block != 0
-            || extra_bytes > 0 && word32(rest, extra_bytes) == Some(xattr::MAGIC);
-        let decoded = decode_attributes(geometry, number, (&raw, &extra))?;
-        let attributes = Attributes { may_have_acls: has_xattrs, ..decoded };
+        let mut attributes = decode_attributes(geometry, number, (&raw, &extra))?;
         check_body(geometry, &attributes)?;
+        let hints = match (attribute_block, extra_bytes) {
+            (0, 0) => Hints::default(),
+            (0, _) => Hints::of_inner(rest.get(extra_bytes..).unwrap_or(&[])),
+            _ => Hints::ALL,
+        };
+        hints.put_in(&mut attributes);
         let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
         Ok(Inode {
             deleted: raw.deleted.get(),
@@ -266,6 +270,7 @@ fn decode_attributes(
         flags: raw.flags.get(),
         generation: raw.generation.get(),
         may_have_acls: false,
+        may_have_capabilities: false,
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Everything here is one structure read, checked or changed within the caller's operation. A structure of several blocks, as an
 //! extent tree, is whole again when the operation ends.
+pub(crate) mod attribute_area;
 pub(crate) mod extent;
 pub(crate) mod extent_edit;
 pub(crate) mod features;

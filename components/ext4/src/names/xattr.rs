@@ -1,16 +1,16 @@
 //! Extended attributes, in the inode and in a block of their own.
 use crate::{
     layout::{
+        attribute_area::AttributeEntry,
         inode::{Inode, raw_inode},
         raw::{inode::BASE_BYTES, xattr::*},
         volume::Volume,
     },
     store::{bytes::word32, cache::BlockRef, checksum::crc32c},
 };
-use alloc::vec::Vec;
+use alloc::{borrow::Cow, vec::Vec};
 use core::ops::Range;
 use interfaces::file_system::FsError;
-use zerocopy::FromBytes;
 
 /// Classes by number: the prefix, and whether the class is the whole name.
 const CLASSES: [(u8, &[u8]); 7] = [
@@ -18,27 +18,21 @@ const CLASSES: [(u8, &[u8]); 7] = [
     (ACL_ACCESS, acl::ACCESS_NAME),
     (ACL_DEFAULT, acl::DEFAULT_NAME),
     (4, b"trusted."),
-    (6, b"security."),
+    (SECURITY, b"security."),
     (SYSTEM, b"system."),
     (8, b"system.richacl"),
 ];
-/// Class number of access control lists.
-pub(crate) const ACL_ACCESS: u8 = 2;
-/// Class of the lists that a directory passes on to new files.
-pub(crate) const ACL_DEFAULT: u8 = 3;
-/// Class number of inline data.
-pub(crate) const SYSTEM: u8 = 7;
 /// Attribute of inline data, not shown.
 pub(crate) const INLINE_NAME: &[u8] = b"data";
 
-/// A copied attribute.
+/// An attribute: one that was copied from an area, or a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Attribute {
+pub(crate) struct Attribute<'a> {
     pub(crate) class: u8,
     /// Name without the prefix of its class.
-    pub(crate) name: Vec<u8>,
+    pub(crate) name: Cow<'a, [u8]>,
     /// Value in the form on disk.
-    pub(crate) value: Vec<u8>,
+    pub(crate) value: Cow<'a, [u8]>,
 }
 
 /// An attribute in an area: its class, and the ranges of name and value.
@@ -63,21 +57,18 @@ impl Area {
         let bytes = self.part.bytes();
         let mut found = Vec::new();
         let mut at = self.entries;
-        // A last entry that ends with the area needs no end mark.
-        while word32(bytes, at).is_some_and(|word| word != 0) {
-            let rest = bytes.get(at..).unwrap_or(&[]);
-            let (raw, _) = RawEntry::read_from_prefix(rest).map_err(|_| FsError::Corrupt)?;
+        while let Some(entry) = AttributeEntry::decode(bytes, at)? {
+            at = entry.end();
+            let AttributeEntry { raw, name } = entry;
             if raw.value_inode.get() != 0 {
                 return Err(FsError::Unsupported);
             }
-            let name = at + ENTRY_BYTES..at + ENTRY_BYTES + usize::from(raw.name_length);
             let start = self.values + usize::from(raw.value_offset.get());
             let length = usize::try_from(raw.value_length.get()).map_err(|_| FsError::Corrupt)?;
             let end = start.checked_add(length).ok_or(FsError::Corrupt)?;
-            if name.end > bytes.len() || end > bytes.len() {
+            if end > bytes.len() {
                 return Err(FsError::Corrupt);
             }
-            at = name.end.next_multiple_of(4);
             found.push(Found { class: raw.class, name, value: start..end });
         }
         Ok(found)
@@ -88,11 +79,11 @@ impl Area {
     }
 
     /// Returns copies of the attributes.
-    fn to_attributes(&self) -> Result<Vec<Attribute>, FsError> {
+    fn to_attributes(&self) -> Result<Vec<Attribute<'static>>, FsError> {
         let copy = |one: &Found| Attribute {
             class: one.class,
-            name: self.bytes(&one.name).to_vec(),
-            value: self.bytes(&one.value).to_vec(),
+            name: self.bytes(&one.name).to_vec().into(),
+            value: self.bytes(&one.value).to_vec().into(),
         };
         Ok(self.decode()?.iter().map(copy).collect())
     }
@@ -141,17 +132,17 @@ fn is_sum_right(seed: u32, bytes: &[u8]) -> bool {
 
 /// Returns the part of inline data behind the body.
 pub(crate) fn inline_value(volume: &Volume, inode: &Inode) -> Result<Option<Vec<u8>>, FsError> {
-    match in_inode(volume, inode)? {
-        Some(area) => area.find(SYSTEM, INLINE_NAME),
-        None => Ok(None),
-    }
+    find_in(in_inode(volume, inode)?, SYSTEM, INLINE_NAME)
 }
 
 /// Returns the attributes in the inode, and those in its block.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] and as [`crate::store::Store::block`].
-pub(crate) fn load(volume: &Volume, inode: &Inode) -> Result<[Vec<Attribute>; 2], FsError> {
+pub(crate) fn load(
+    volume: &Volume,
+    inode: &Inode,
+) -> Result<[Vec<Attribute<'static>>; 2], FsError> {
     let [inner, outer] = areas(volume, inode)?;
     let attributes = |area: Option<Area>| area.map_or(Ok(Vec::new()), |area| area.to_attributes());
     Ok([attributes(inner)?, attributes(outer)?])
@@ -170,18 +161,22 @@ pub(crate) fn get(volume: &Volume, inode: &Inode, name: &[u8]) -> Result<Vec<u8>
     if class == SYSTEM && rest == INLINE_NAME {
         return Err(FsError::NoAttribute);
     }
-    for area in areas(volume, inode)?.into_iter().flatten() {
-        if let Some(value) = area.find(class, rest)? {
-            return match class {
-                ACL_ACCESS | ACL_DEFAULT => {
-                    let entries = acl::from_disk(&value).map_err(|_| FsError::Corrupt)?;
-                    Ok(acl::to_portable(&entries))
-                }
-                _ => Ok(value),
-            };
+    let value = match find_in(in_inode(volume, inode)?, class, rest)? {
+        None => find_in(in_block(volume, inode)?, class, rest)?,
+        found => found,
+    };
+    let value = value.ok_or(FsError::NoAttribute)?;
+    match class {
+        ACL_ACCESS | ACL_DEFAULT => {
+            let entries = acl::from_disk(&value).map_err(|_| FsError::Corrupt)?;
+            Ok(acl::to_portable(&entries))
         }
+        _ => Ok(value),
     }
-    Err(FsError::NoAttribute)
+}
+
+fn find_in(area: Option<Area>, class: u8, name: &[u8]) -> Result<Option<Vec<u8>>, FsError> {
+    area.map_or(Ok(None), |area| area.find(class, name))
 }
 
 /// Returns the full names of the attributes, without those of unknown classes.

@@ -8,13 +8,14 @@
 //! Source: Linux fs/ext4/xattr.c.
 use crate::{
     layout::{
+        attribute_area::Hints,
         groups::{Account, blocks},
         inode::Inode,
         inode_store::Before,
         raw::{inode::BASE_BYTES, xattr::*},
         volume::Volume,
     },
-    names::xattr::{self, ACL_ACCESS, ACL_DEFAULT, Attribute, INLINE_NAME, SYSTEM},
+    names::xattr::{self, Attribute, INLINE_NAME},
     store::{
         bytes::{put, put16, put32, word32},
         checksum::crc32c,
@@ -22,8 +23,8 @@ use crate::{
         log::{Content, Operation},
     },
 };
-use alloc::vec::Vec;
-use interfaces::file_system::{AclChange, FileType, FsError, NewAcls, XattrMode};
+use alloc::{borrow::Cow, vec::Vec};
+use interfaces::file_system::{AclChange, FileType, FsError, LABEL_NAME, NewInode, XattrMode};
 
 /// Greatest length of a name behind its prefix.
 const NAME_BYTES_MAX: usize = 255;
@@ -41,19 +42,28 @@ pub(crate) fn set(
     (name, value): (&[u8], &[u8]),
     mode: XattrMode,
 ) -> Result<(), FsError> {
-    let (class, rest) = decode_name(name)?;
-    let value = match class {
-        ACL_ACCESS | ACL_DEFAULT => acl_on_disk(value)?,
-        _ => value.to_vec(),
-    };
+    let new = on_disk(name, value)?;
     let mut areas = xattr::load(volume, inode)?;
-    let was_there = take(&mut areas, class, rest);
+    let was_there = take(&mut areas, new.class, &new.name);
     match mode {
         XattrMode::Create if was_there => return Err(FsError::Exists),
         XattrMode::Replace if !was_there => return Err(FsError::NoAttribute),
         _ => {}
     }
-    let new = Attribute { class, name: rest.to_vec(), value };
+    place(volume, inode, &mut areas, new)?;
+    store(volume, operation, inode, areas)
+}
+
+/// Puts an attribute in the inode's area if it fits there, else in the block's.
+///
+/// # Errors
+/// [`FsError::NoSpace`] if it fits nowhere.
+fn place<'a>(
+    volume: &Volume,
+    inode: &Inode,
+    areas: &mut [Vec<Attribute<'a>>; 2],
+    new: Attribute<'a>,
+) -> Result<(), FsError> {
     let room = [inner_bytes(volume, inode), volume.geometry.block_bytes];
     let heads = [4, HEADER_BYTES];
     let needed = bytes_of(&new);
@@ -69,7 +79,7 @@ pub(crate) fn set(
     if let Some(area) = areas.get_mut(place) {
         area.push(new);
     }
-    store(volume, operation, inode, areas)
+    Ok(())
 }
 
 /// Takes an attribute away by its full name; stores the inode.
@@ -90,22 +100,30 @@ pub(crate) fn remove(
     store(volume, operation, inode, areas)
 }
 
-/// Gives an inode just stored its access control lists.
+/// Stores an inode that was just made, with its label and its access control lists. The label comes first, to lie in the
+/// inode: it is read for every inode that is used, a list only where a hint says that there may be one.
 ///
 /// # Errors
-/// Those of [`set`].
-pub(crate) fn set_new(
+/// [`FsError::NoSpace`] and [`FsError::Invalid`] as [`set`]; errors of I/O. The inode is not stored then.
+pub(crate) fn store_new(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    acls: &NewAcls<'_>,
+    new: &NewInode<'_>,
 ) -> Result<(), FsError> {
-    for (name, value) in [(acl::ACCESS_NAME, acls.access), (acl::DEFAULT_NAME, acls.default)] {
-        if !value.is_empty() {
-            set(volume, operation, inode, (name, value), XattrMode::Set)?;
-        }
+    let attributes = [
+        (LABEL_NAME, new.label),
+        (acl::ACCESS_NAME, new.acls.access),
+        (acl::DEFAULT_NAME, new.acls.default),
+    ];
+    if attributes.iter().all(|(_, value)| value.is_empty()) {
+        return inode.store(volume, operation, Before::Another);
     }
-    Ok(())
+    let mut areas = [Vec::new(), Vec::new()];
+    for (name, value) in attributes.into_iter().filter(|(_, value)| !value.is_empty()) {
+        place(volume, inode, &mut areas, on_disk(name, value)?)?;
+    }
+    store_as(volume, operation, inode, areas, Before::Another)
 }
 
 /// Sets or removes an access control list together with the attributes that change with it, and
@@ -136,6 +154,16 @@ pub(crate) fn set_acl(
     result.inspect_err(|_| inode.attributes = before)
 }
 
+/// Returns an attribute, given by its full name, in the form on disk.
+fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Result<Attribute<'a>, FsError> {
+    let (class, name) = decode_name(name)?;
+    let value = match class {
+        ACL_ACCESS | ACL_DEFAULT => Cow::Owned(acl_on_disk(value)?),
+        _ => Cow::Borrowed(value),
+    };
+    Ok(Attribute { class, name: Cow::Borrowed(name), value })
+}
+
 fn acl_on_disk(value: &[u8]) -> Result<Vec<u8>, FsError> {
     match acl::from_portable(value) {
         Ok(Some(entries)) => Ok(acl::to_disk(&entries)),
@@ -155,7 +183,7 @@ pub(crate) fn drop_inline(
     let mut areas = xattr::load(volume, inode)?;
     if take(&mut areas, SYSTEM, INLINE_NAME) {
         let [inner, _] = areas;
-        store_inner(volume, operation, inode, &inner)?;
+        store_inner(volume, operation, inode, &inner, Before::Itself)?;
     }
     Ok(())
 }
@@ -169,10 +197,10 @@ fn decode_name(name: &[u8]) -> Result<(u8, &[u8]), FsError> {
 }
 
 /// Removes an attribute from the areas. Returns whether it was there.
-fn take(areas: &mut [Vec<Attribute>; 2], class: u8, name: &[u8]) -> bool {
+fn take(areas: &mut [Vec<Attribute<'_>>; 2], class: u8, name: &[u8]) -> bool {
     let before: usize = areas.iter().map(Vec::len).sum();
     for area in areas.iter_mut() {
-        area.retain(|one| one.class != class || one.name != name);
+        area.retain(|one| one.class != class || *one.name != *name);
     }
     areas.iter().map(Vec::len).sum::<usize>() < before
 }
@@ -186,7 +214,7 @@ fn inner_bytes(volume: &Volume, inode: &Inode) -> usize {
 }
 
 /// Returns the number of bytes that an attribute needs.
-fn bytes_of(one: &Attribute) -> usize {
+fn bytes_of(one: &Attribute<'_>) -> usize {
     (ENTRY_BYTES + one.name.len()).next_multiple_of(4) + one.value.len().next_multiple_of(4)
 }
 
@@ -194,22 +222,37 @@ fn store(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    [inner, mut outer]: [Vec<Attribute>; 2],
+    areas: [Vec<Attribute<'_>>; 2],
 ) -> Result<(), FsError> {
-    inode.attributes.may_have_acls = !inner.is_empty() || !outer.is_empty();
+    store_as(volume, operation, inode, areas, Before::Itself)
+}
+
+fn store_as(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    [inner, mut outer]: [Vec<Attribute<'_>>; 2],
+    before: Before,
+) -> Result<(), FsError> {
+    let all = inner.iter().chain(&outer);
+    let hints = all.fold(Hints::default(), |hints, one| hints.with(one.class, &one.name));
+    hints.put_in(&mut inode.attributes);
     outer.sort_by(|a, b| (a.class, a.name.len(), &a.name).cmp(&(b.class, b.name.len(), &b.name)));
     store_outer(volume, operation, inode, &outer)?;
-    store_inner(volume, operation, inode, &inner)
+    store_inner(volume, operation, inode, &inner, before)
 }
 
 fn store_inner(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &Inode,
-    attributes: &[Attribute],
+    attributes: &[Attribute<'_>],
+    before: Before,
 ) -> Result<(), FsError> {
-    inode.store_with(volume, operation, Before::Itself, |area| {
-        area.fill(0);
+    inode.store_with(volume, operation, before, |area| {
+        if before == Before::Itself {
+            area.fill(0);
+        }
         if !attributes.is_empty() {
             put32(area, 0, MAGIC);
             if let Some(entries) = area.get_mut(4..) {
@@ -224,7 +267,7 @@ fn store_outer(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    attributes: &[Attribute],
+    attributes: &[Attribute<'_>],
 ) -> Result<(), FsError> {
     if attributes.is_empty() {
         return drop_block(volume, operation, inode);
@@ -279,13 +322,13 @@ pub(crate) fn drop_block(
     Ok(())
 }
 
-fn write_block(volume: &Volume, block: u64, bytes: &mut [u8], attributes: &[Attribute]) {
+fn write_block(volume: &Volume, block: u64, bytes: &mut [u8], attributes: &[Attribute<'_>]) {
     bytes.fill(0);
     put32(bytes, 0, MAGIC);
     put32(bytes, REFERENCES_OFFSET, 1);
     put32(bytes, BLOCKS_OFFSET, 1);
     write_entries(bytes, HEADER_BYTES, attributes);
-    let shift = |sum: u32, one: &Attribute| sum.rotate_left(16) ^ hash(one);
+    let shift = |sum: u32, one: &Attribute<'_>| sum.rotate_left(16) ^ hash(one);
     put32(bytes, HASH_OFFSET, attributes.iter().fold(0, shift));
     seal(volume, block, bytes);
 }
@@ -301,7 +344,7 @@ fn seal(volume: &Volume, block: u64, bytes: &mut [u8]) {
 
 /// Writes entries from `at` on and values from the end down. The values' offsets count from the
 /// beginning of `bytes`.
-fn write_entries(bytes: &mut [u8], mut at: usize, attributes: &[Attribute]) {
+fn write_entries(bytes: &mut [u8], mut at: usize, attributes: &[Attribute<'_>]) {
     let mut end = bytes.len();
     for one in attributes {
         if !one.value.is_empty() {
@@ -319,7 +362,7 @@ fn write_entries(bytes: &mut [u8], mut at: usize, attributes: &[Attribute]) {
 }
 
 /// Computes the hash of an attribute's name and value.
-fn hash(one: &Attribute) -> u32 {
+fn hash(one: &Attribute<'_>) -> u32 {
     let of_name = |sum: u32, byte: &u8| sum.rotate_left(5) ^ u32::from(*byte);
     let sum = one.name.iter().fold(0, of_name);
     one.value.chunks(4).fold(sum, |sum, part| {

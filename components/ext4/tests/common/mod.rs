@@ -4,6 +4,7 @@ pub mod abuse;
 pub mod cut;
 pub mod device;
 pub mod image;
+pub mod labels;
 pub mod mutate;
 pub mod oracle;
 pub mod walk;

@@ -76,6 +76,7 @@ pub fn new(file_type: FileType) -> NewInode<'static> {
         device: (0, 0),
         target: b"",
         now: NOW,
+        label: &[],
         acls: NewAcls::default(),
     }
 }

@@ -25,6 +25,15 @@ pub(crate) const CHECKSUM_OFFSET: usize = 16;
 /// Bytes of an entry before its name.
 pub(crate) const ENTRY_BYTES: usize = 16;
 
+/// Class number of the list that says who may use the inode.
+pub(crate) const ACL_ACCESS: u8 = 2;
+/// Class of the lists that a directory passes on to new files.
+pub(crate) const ACL_DEFAULT: u8 = 3;
+/// Class number of `security.`.
+pub(crate) const SECURITY: u8 = 6;
+/// Class number of inline data.
+pub(crate) const SYSTEM: u8 = 7;
+
 /// An entry without its name.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

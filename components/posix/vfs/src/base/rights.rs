@@ -15,14 +15,15 @@ pub(crate) const HAS_ACLS: u16 = HAS_ACCESS_ACL | HAS_DEFAULT_ACL;
 
 /// Returns the bits of an inode that is new here, on the file system of `info`.
 pub(crate) fn of_new(known: &Attributes, info: &MountInfo) -> u16 {
-    if !known.may_have_acls {
+    if !known.may_have_acls && !known.may_have_capabilities {
         return 0;
     }
+    let is_regular = known.file_type == FileType::Regular;
+    let capabilities = if known.may_have_capabilities && is_regular { HAS_CAPABILITIES } else { 0 };
     let lists = match known.file_type {
         FileType::Symlink => 0,
         FileType::Directory => HAS_ACLS,
         _ => HAS_ACCESS_ACL,
     };
-    let capabilities = if known.file_type == FileType::Regular { HAS_CAPABILITIES } else { 0 };
-    capabilities | if info.has_acls { lists } else { 0 }
+    capabilities | if known.may_have_acls && info.has_acls { lists } else { 0 }
 }

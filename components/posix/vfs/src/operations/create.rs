@@ -97,6 +97,7 @@ impl NewFile<'_> {
             device: self.device,
             target: self.target,
             now: time::now(),
+            label: &[],
             acls: match &inherited.lists {
                 None => NewAcls::default(),
                 Some(lists) => NewAcls { access: &lists.access, default: &lists.default },

@@ -121,6 +121,7 @@ fn attributes(inode: InodeNumber, file_type: FileType) -> Attributes {
         flags: 0,
         generation: 0,
         may_have_acls: false,
+        may_have_capabilities: false,
     }
 }
 

@@ -65,6 +65,7 @@ impl Shelf {
             device: (0, 0),
             target: b"",
             now: FileTime::default(),
+            label: &[],
             acls: NewAcls::default(),
         };
         let attributes = Attributes { links: 1, size: 40, ..Attributes::new(ROOT, &new) };

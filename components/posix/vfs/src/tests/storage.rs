@@ -72,6 +72,7 @@ fn attributes_of(inode: InodeNumber) -> Attributes {
         flags: 0,
         generation: 0,
         may_have_acls: false,
+        may_have_capabilities: false,
     }
 }
 

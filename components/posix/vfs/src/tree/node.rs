@@ -193,5 +193,6 @@ pub fn attributes(
         flags: 0,
         generation: 0,
         may_have_acls: false,
+        may_have_capabilities: false,
     }
 }

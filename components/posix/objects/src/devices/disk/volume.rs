@@ -165,6 +165,7 @@ impl FileSystem for Volume {
             flags: 0,
             generation: 0,
             may_have_acls: false,
+            may_have_capabilities: false,
         })
     }
     /// The times are not stored, and the length is that of the disk.
