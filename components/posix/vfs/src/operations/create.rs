@@ -97,7 +97,11 @@ impl NewFile<'_> {
             device: self.device,
             target: self.target,
             now: time::now(),
-            label: &[],
+            // The vnode of an inode in memory has the label itself.
+            label: match inherited.label {
+                Some(label) if !directory.instance().is_kept() => label.text(),
+                _ => &[],
+            },
             acls: match &inherited.lists {
                 None => NewAcls::default(),
                 Some(lists) => NewAcls { access: &lists.access, default: &lists.default },
@@ -106,11 +110,13 @@ impl NewFile<'_> {
     }
 }
 
-/// The permissions and lists that a new file gets from the default access control list of its directory.
+/// The permissions, lists and label that a new file gets from its directory.
 struct Inherited {
     /// Permissions that it does not get: the caller's umask, or those that the list does not allow.
     umask: u16,
     lists: Option<Box<Lists>>,
+    /// Its label; `None` if no policy is enforced.
+    label: Option<&'static Label>,
 }
 
 /// The access control lists, in the form for a file system.
@@ -126,17 +132,19 @@ impl Inherited {
     /// Errors of reading the list.
     #[inline]
     fn of(directory: &Vnode, new: &NewFile<'_>, caller: &Caller<'_>) -> Result<Inherited, Errno> {
-        match directory.rights() & HAS_DEFAULT_ACL {
-            0 => Ok(Inherited { umask: caller.umask, lists: None }),
-            _ => Inherited::read(directory, new, caller),
-        }
+        let label = caller.label_of_new(directory)?;
+        let inherited = match directory.rights() & HAS_DEFAULT_ACL {
+            0 => Inherited { umask: caller.umask, lists: None, label: None },
+            _ => Inherited::read(directory, new, caller)?,
+        };
+        Ok(Inherited { label, ..inherited })
     }
     #[cold]
     fn read(directory: &Vnode, new: &NewFile<'_>, caller: &Caller<'_>) -> Result<Inherited, Errno> {
         let is_link = new.file_type == FileType::Symlink;
         let list = directory.acl(AclKind::Default)?;
         let Some(list) = list.filter(|_| !is_link) else {
-            return Ok(Inherited { umask: caller.umask, lists: None });
+            return Ok(Inherited { umask: caller.umask, lists: None, label: None });
         };
         let inherited = list.inherited(new.mode);
         let is_directory = new.file_type == FileType::Directory;
@@ -148,7 +156,8 @@ impl Inherited {
             access: written(&inherited, !inherited.is_mode()),
             default: written(&list, is_directory),
         };
-        Ok(Inherited { umask: CLASSES & !list.mode(), lists: Some(Box::new(lists)) })
+        let (umask, lists) = (CLASSES & !list.mode(), Some(Box::new(lists)));
+        Ok(Inherited { umask, lists, label: None })
     }
 }
 
@@ -183,12 +192,11 @@ pub(crate) fn create_named(
     new.check_device(caller)?;
     let instance = directory.instance();
     let inherited = Inherited::of(directory, new, caller)?;
-    let label = caller.label_of_new(directory)?;
     let new = new.inode(caller, directory, &inherited);
     let promised = Promised::take(name)?;
     let dentry = if instance.is_kept() {
         let vnode = Vnode::kept(instance, &new, 1)?;
-        vnode.note_label(label);
+        vnode.note_label(inherited.label);
         keep_name(parent, &key, promised, vnode, new.now)?
     } else {
         let made = instance.file_system()?.create(directory.inode(), name, &new);
@@ -196,7 +204,7 @@ pub(crate) fn create_named(
             instance.names().remove(&key);
         }
         let vnode = instance.vnode(made?);
-        vnode.note_label(label);
+        vnode.note_label(inherited.label);
         directory.outdate();
         add_name(parent, &key, promised, vnode)
     };
@@ -265,13 +273,12 @@ pub(crate) fn create_unnamed(
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
     let longest = Promised::take(label.unwrap_or(&[b'#'; UNNAMED_BYTES]))?;
     let inherited = Inherited::of(vnode, &new, caller)?;
-    let given = caller.label_of_new(vnode)?;
     let new = new.inode(caller, vnode, &inherited);
     let made = match instance.is_kept() {
         true => Vnode::kept(instance, &new, 0)?,
         false => instance.vnode(fs.create_unnamed(vnode.inode(), &new)?),
     };
-    made.note_label(given);
+    made.note_label(inherited.label);
     let promised = match label {
         Some(_) => longest,
         None => longest.renamed(alloc::format!("#{}", made.inode()).as_bytes()),

@@ -1,12 +1,7 @@
 //! Extended attributes (xattr(7)), including those that are access control lists (acl(5)).
 use crate::{
     base::{
-        acls::AclKind,
-        credentials::Capabilities,
-        errno::Errno,
-        observers::Events,
-        security::{self, SECURITY_NAME},
-        time,
+        acls::AclKind, credentials::Capabilities, errno::Errno, observers::Events, security, time,
     },
     tree::{
         mount::Path,
@@ -24,7 +19,7 @@ use crate::{
 use acl::{Acl, AclEntry, FormError};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
-    file_system::{Backing, FileSystem, XattrMode},
+    file_system::{Backing, FileSystem, LABEL_NAME, XattrMode},
     monitor::ObjectAccess,
 };
 
@@ -67,7 +62,7 @@ impl Caller<'_> {
             let list = vnode.acl(kind)?.ok_or(Errno::ENODATA)?;
             return Ok(acl::to_portable(list.entries()));
         }
-        if name == SECURITY_NAME && security::is_enforced() {
+        if name == LABEL_NAME && security::is_enforced() {
             return Ok(vnode.label()?.text().to_vec());
         }
         self.check_attribute(vnode, name, Want::READ)?;
@@ -84,12 +79,12 @@ impl Caller<'_> {
         let mut names = Vec::new();
         let is_labelled = security::is_enforced();
         if is_labelled {
-            names.extend_from_slice(SECURITY_NAME);
+            names.extend_from_slice(LABEL_NAME);
             names.push(0);
         }
         let Ok(fs) = vnode.instance().file_system() else { return Ok(names) };
         for name in fs.list_xattr(vnode.inode())? {
-            if is_labelled && name == SECURITY_NAME {
+            if is_labelled && name == LABEL_NAME {
                 continue;
             }
             if name.starts_with(b"trusted.") && !self.credentials.has(Capabilities::SYS_ADMIN) {
@@ -118,7 +113,7 @@ impl Caller<'_> {
             place.mount.check_writable()?;
             return self.set_list(place, kind, decode_list(value)?);
         }
-        if name == SECURITY_NAME && security::is_enforced() {
+        if name == LABEL_NAME && security::is_enforced() {
             return self.set_context(place, value);
         }
         let (vnode, fs) = self.check_change(place, name)?;
@@ -156,7 +151,7 @@ impl Caller<'_> {
     /// # Errors
     /// `ENODATA`, and those of [`Caller::set_attribute`]; `EACCES` for a context, which every file has.
     pub fn remove_attribute(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
-        if name == SECURITY_NAME && security::is_enforced() {
+        if name == LABEL_NAME && security::is_enforced() {
             return Err(Errno::EACCES);
         }
         if let Some(kind) = AclKind::named(name) {

@@ -5,9 +5,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::monitor::ObjectAccess;
 use labels::ContextId;
 
-/// The extended attribute in which file systems store the context of an object.
-pub const SECURITY_NAME: &[u8] = b"security.selinux";
-
 /// A context, and which subjects may access the objects that have it. Labels are never freed: the monitor limits their number.
 #[derive(Debug)]
 pub struct Label {

@@ -13,7 +13,7 @@ mod label;
 mod made;
 mod subject;
 
-pub use label::{Label, SECURITY_NAME};
+pub use label::Label;
 pub use made::made;
 pub use subject::SecuritySubject;
 

@@ -3,11 +3,11 @@ use super::Vnode;
 use crate::base::{
     credentials::Credentials,
     errno::Errno,
-    security::{self, Label, SECURITY_NAME, SecuritySubject},
+    security::{self, Label, SecuritySubject},
 };
 use alloc::sync::Arc;
 use interfaces::{
-    file_system::{FsError, XattrMode},
+    file_system::{FsError, LABEL_NAME, XattrMode},
     monitor::{Denial, Initial, ObjectAccess},
 };
 use labels::ContextId;
@@ -74,7 +74,7 @@ impl Vnode {
         }
         let default = || self.instance.labels().default();
         let stored = match self.instance.file_system() {
-            Ok(fs) => fs.get_xattr(self.inode, SECURITY_NAME),
+            Ok(fs) => fs.get_xattr(self.inode, LABEL_NAME),
             Err(_) => Err(FsError::Unsupported),
         };
         match stored {
@@ -118,7 +118,7 @@ impl Vnode {
         }
         let now = crate::base::time::now();
         let stored = match self.instance.file_system() {
-            Ok(fs) => fs.set_xattr(self.inode, SECURITY_NAME, label.text(), XattrMode::Set, now),
+            Ok(fs) => fs.set_xattr(self.inode, LABEL_NAME, label.text(), XattrMode::Set, now),
             Err(_) => Err(FsError::Unsupported),
         };
         match stored {
