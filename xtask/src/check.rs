@@ -7,6 +7,7 @@ mod docs;
 mod flags;
 pub mod floors;
 mod layers;
+mod mandatory;
 pub mod modules;
 mod rules;
 mod trusted;
@@ -77,6 +78,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     type_names::check(&crates, &mut faults)?;
     flags::check(&crates, &mut faults)?;
+    mandatory::check(&crates, &mut faults)?;
     commits::check(&mut faults);
     docs::check(&mut faults)?;
     table(&rows);

@@ -100,7 +100,7 @@ fn mount(
         type_name,
         file_systems::no_disk,
         Writes::Possible,
-        options.as_bytes(),
+        (options.as_bytes(), caller.credentials),
     )?;
     let at = caller.walk(Base::Cwd, place.as_bytes(), Walk::FOLLOW | Walk::DIRECTORY)?;
     caller.namespace.mount(caller.credentials, type_name, active, &at, flags)?;

@@ -28,7 +28,8 @@ pub(super) fn load_policy(caller: &Caller<'_>) -> Result<(), String> {
     if let Some(context) = rt::system::parameter("monitor.defcontext") {
         let label = security::named(context.as_bytes());
         let label = label.map_err(|_| format!("monitor.defcontext: `{context}` is no context"))?;
-        caller.root.mount.instance().labels().set_default(label);
+        let labels = caller.root.mount.instance().labels();
+        labels.set(None, Some(label)).map_err(|errno| format!("monitor.defcontext: {errno:?}"))?;
     }
     Ok(())
 }
@@ -39,8 +40,9 @@ pub(super) fn label_devices<'p>(caller: &Caller<'_>, paths: impl Iterator<Item =
     for path in paths {
         let Some(context) = monitor.device(path) else { continue };
         let place = caller.walk(Base::Cwd, path.as_bytes(), Walk::empty());
-        if let Err(errno) = place.and_then(|place| place.vnode().assign(context)) {
-            log::warn!("{path} is not labelled: {errno:?}");
+        match (place, security::of_context(context)) {
+            (Ok(place), Ok(label)) => place.vnode().assign(label),
+            (place, label) => log::warn!("{path} has no label: {:?}, {label:?}", place.err()),
         }
     }
 }

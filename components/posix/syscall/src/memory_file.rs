@@ -8,7 +8,7 @@ use process::{
     files::{OnExec, Scope, install::install},
 };
 use rt::sync::Once;
-use vfs::{Errno, Mount, Seals};
+use vfs::{Credentials, Errno, Mount, Seals};
 
 /// The system calls that this file implements.
 pub const CALLS: &[Entry] =
@@ -28,7 +28,7 @@ const MODE_NO_EXEC: u16 = 0o666;
 fn mount() -> Result<&'static Arc<Mount>, Errno> {
     static MOUNT: Once<Arc<Mount>> = Once::new();
     MOUNT.get_or_try_init(|| {
-        let options = b"mode=1777,size=0,nr_inodes=0";
+        let options = (b"mode=1777,size=0,nr_inodes=0".as_slice(), &Credentials::root());
         let active =
             file_systems::activate("tmpfs", file_systems::no_disk, Writes::Possible, options)?;
         Ok(Mount::unseen("tmpfs", active))

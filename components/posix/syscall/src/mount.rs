@@ -109,8 +109,14 @@ fn mount_new(
     let namespace = scope.fs().namespace();
     let shown = String::from_utf8_lossy(&source).into_owned();
     let shown = if shown.is_empty() { "none".to_owned() } else { shown };
-    let active = file_systems::activate(&type_name, disk, writes(flags), &options)?;
-    namespace.mount(scope.credentials(), &shown, active, at, flags)?;
+    let who = scope.credentials();
+    let active = file_systems::activate(&type_name, disk, writes(flags), (&options, who))?;
+    // Programs and devices of a medium without labels are nobody's.
+    let unsafe_flags = match active.lacks_labels()? {
+        true => MountFlags::NO_SETUID | MountFlags::NO_DEVICES | MountFlags::NO_EXECUTE,
+        false => MountFlags::empty(),
+    };
+    namespace.mount(who, &shown, active, at, flags | unsafe_flags)?;
     Ok(())
 }
 

@@ -112,7 +112,7 @@ enum Needs {
     Execute,
 }
 
-/// What an operation does with the objects at `PATH/file`, `PATH/directory`, `PATH/link` and `PATH/fifo`, as a subject.
+/// An operation on the objects at `PATH/file`, `PATH/directory`, `PATH/link` and `PATH/fifo`, as a subject.
 type Act = fn(&World, &str) -> Result<(), Errno>;
 
 const OPERATIONS: &[(&str, Needs, Act)] = &[

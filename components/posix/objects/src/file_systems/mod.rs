@@ -3,6 +3,7 @@
 //! A disk is used by one file system at a time: mounting it again shows the same file system in another place, even
 //! if the first mount was detached and still exists. Lock: `mounted.disks` is held while a file system is made from
 //! a disk, so that two mounts cannot make two.
+mod labels;
 mod options;
 
 use crate::devices::DiskDevice;
@@ -18,7 +19,7 @@ use rt::{
     lock_class,
     sync::{Mutex, Once},
 };
-use vfs::{Active, Errno};
+use vfs::{Active, Credentials, Errno};
 
 lock_class! {
     static DISKS = "mounted.disks";
@@ -87,13 +88,25 @@ pub fn no_disk() -> Result<Number, Errno> {
 }
 
 /// Mounts a file system of type `type_name`; if it is one of disks, on the disk with the number that `disk` returns.
-/// A disk in use already is shared.
+/// A disk in use already is shared. `who` mounts it, with `options`.
 ///
 /// # Errors
 /// `ENODEV` for an unknown type, errors of `disk`, `ENXIO`, `EACCES` if the mount is to be written and the disk is
 /// read-only, `EBUSY` while the disk's last file system is being written and if the mount would change whether a
 /// disk in use is written, and errors of the file system about the disk.
 pub fn activate(
+    type_name: &str,
+    disk: impl FnOnce() -> Result<Number, Errno>,
+    writes: Writes,
+    (options, who): (&[u8], &Credentials),
+) -> Result<Arc<Active>, Errno> {
+    let (contexts, options) = labels::split(options, who)?;
+    let active = activate_unlabelled(type_name, disk, writes, &options)?;
+    contexts.apply(&active)?;
+    Ok(active)
+}
+
+fn activate_unlabelled(
     type_name: &str,
     disk: impl FnOnce() -> Result<Number, Errno>,
     writes: Writes,

@@ -367,7 +367,11 @@ pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
         let instance = mount.instance();
         text.put(mount.source()).put(" ").put(escaped(&place)).put(" ");
         text.put(instance.info().type_name).put(" ");
-        text.put(mount.seen_flags().describe()).put(instance.options()).put(" 0 0\n");
+        let flags = mount.seen_flags().describe();
+        // The first word is `rw` or `ro`.
+        let (access, others) = flags.split_at_checked(2).unwrap_or((&flags, ""));
+        text.put(access).put(instance.labels().describe()).put(others);
+        text.put(instance.options()).put(" 0 0\n");
     }
     Ok(text.finish())
 }
@@ -385,6 +389,7 @@ pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
         text.put(mount.seen_flags().describe()).put(" - ");
         text.put(instance.info().type_name).put(" ").put(mount.source());
         text.put(if instance.refuses_changes() { " ro" } else { " rw" });
+        text.put(instance.labels().describe());
         text.put(instance.options()).put("\n");
     }
     Ok(text.finish())

@@ -258,7 +258,8 @@ fn keep_name(
 }
 
 /// Makes a regular file without a name in the file system of `directory`; `label` is the text of its links, by default
-/// its inode's number.
+/// its inode's number. A file with such a text is its maker's alone (memfd_create(2)): it has the maker's label, and the directory is
+/// not checked.
 pub(crate) fn create_unnamed(
     caller: &Caller<'_>,
     directory: &Path,
@@ -267,12 +268,17 @@ pub(crate) fn create_unnamed(
 ) -> Result<Path, Errno> {
     let vnode = directory.vnode();
     directory.mount.check_writable()?;
-    permission::check_create(vnode, caller.credentials)?;
+    if label.is_none() {
+        permission::check_create(vnode, caller.credentials)?;
+    }
     let instance = vnode.instance();
     let new = NewFile::plain(FileType::Regular, mode);
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
     let longest = Promised::take(label.unwrap_or(&[b'#'; UNNAMED_BYTES]))?;
-    let inherited = Inherited::of(vnode, &new, caller)?;
+    let mut inherited = Inherited::of(vnode, &new, caller)?;
+    if label.is_some() {
+        inherited.label = inherited.label.map(|_| caller.credentials.subject.label());
+    }
     let new = new.inode(caller, vnode, &inherited);
     let made = match instance.is_kept() {
         true => Vnode::kept(instance, &new, 0)?,

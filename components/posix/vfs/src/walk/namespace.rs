@@ -10,6 +10,7 @@ use crate::{
         host::Host,
         mount_flags::MountFlags,
         poll::Changes,
+        security,
     },
     tree::{
         dentry::{Dentry, Mounted},
@@ -20,7 +21,7 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
-use interfaces::file_system::MountAccess;
+use interfaces::{file_system::MountAccess, monitor::Privileges};
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -384,5 +385,7 @@ fn check_kinds(mount: &Mount, at: &Path) -> Result<(), Errno> {
 }
 
 fn check_administrator(who: &Credentials) -> Result<(), Errno> {
-    if who.has(Capabilities::SYS_ADMIN) { Ok(()) } else { Err(Errno::EPERM) }
+    let may_mount =
+        who.has(Capabilities::SYS_ADMIN) && security::has(&who.subject, Privileges::MOUNT);
+    if may_mount { Ok(()) } else { Err(Errno::EPERM) }
 }

@@ -1,5 +1,9 @@
 //! [`MountLabels`]: the labels that a mount gives to the objects of a file system.
-use crate::base::security::{self, Label};
+use crate::base::{
+    errno::Errno,
+    security::{self, Label},
+};
+use alloc::{format, string::String};
 use interfaces::{
     file_system::Backing,
     monitor::{Denial, Initial},
@@ -9,8 +13,7 @@ use rt::sync::Once;
 /// The mount options `context=` and `defcontext=`.
 #[derive(Debug)]
 pub struct MountLabels {
-    whole: Once<&'static Label>,
-    default: Once<&'static Label>,
+    given: Once<(Option<&'static Label>, Option<&'static Label>)>,
     /// Its file system is one that stores contexts.
     is_stored: bool,
 }
@@ -18,29 +21,55 @@ pub struct MountLabels {
 impl MountLabels {
     pub(super) fn of(backing: Backing) -> MountLabels {
         let is_stored = backing == Backing::Storage;
-        MountLabels { whole: Once::new(), default: Once::new(), is_stored }
+        MountLabels { given: Once::new(), is_stored }
+    }
+    /// Returns whether the mount gives labels.
+    pub(super) fn are_given(&self) -> bool {
+        self.given.get().is_some_and(|given| *given != (None, None))
     }
     /// Returns the label that all its objects have.
     pub fn whole(&self) -> Option<&'static Label> {
-        self.whole.get().copied()
+        self.given.get()?.0
     }
     /// Returns the label of objects for which none is stored.
     ///
     /// # Errors
     /// [`Denial::Full`].
     pub fn default(&self) -> Result<&'static Label, Denial> {
-        match (self.default.get(), self.is_stored) {
+        match (self.given.get().and_then(|given| given.1), self.is_stored) {
             (Some(label), _) => Ok(label),
             (None, true) => security::initial(Initial::Unlabeled),
             (None, false) => security::initial(Initial::File),
         }
     }
-    /// Gives all objects one label; only the first call has an effect.
-    pub fn set_whole(&self, label: &'static Label) {
-        self.whole.get_or_init(|| label);
+    /// Returns the text of the mount options, with a comma at the beginning, as SELinux shows them.
+    pub fn describe(&self) -> String {
+        let (whole, default) = self.given.get().copied().unwrap_or_default();
+        let named = [("context", whole), ("defcontext", default)].into_iter();
+        let named = named.filter_map(|(name, label)| Some((name, label?.text())));
+        let mut text = String::new();
+        for (name, context) in named {
+            let context = String::from_utf8_lossy(context.strip_suffix(b"\0").unwrap_or(context));
+            text.push_str(&format!(",{name}=\"{context}\""));
+        }
+        if whole.is_none() && security::is_enforced() {
+            text.push_str(",seclabel");
+        }
+        text
     }
-    /// Gives a label to objects for which none is stored; only the first call has an effect.
-    pub fn set_default(&self, label: &'static Label) {
-        self.default.get_or_init(|| label);
+    /// Sets the label of all objects, or that of those for which none is stored. The first call has an effect.
+    ///
+    /// # Errors
+    /// `EINVAL` if an earlier call gave others.
+    pub fn set(
+        &self,
+        whole: Option<&'static Label>,
+        default: Option<&'static Label>,
+    ) -> Result<(), Errno> {
+        let given = (whole, default);
+        match given == *self.given.get_or_init(|| given) {
+            true => Ok(()),
+            false => Err(Errno::EINVAL),
+        }
     }
 }

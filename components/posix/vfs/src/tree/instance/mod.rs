@@ -14,7 +14,7 @@ pub(crate) mod unmount;
 pub use labels::MountLabels;
 
 use crate::{
-    base::{errno::Errno, file::POSITION_MAX, host::Host},
+    base::{errno::Errno, file::POSITION_MAX, host::Host, security},
     pages::{
         flush::Flusher,
         stores::{self, Store},
@@ -36,7 +36,7 @@ use alloc::{
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use interfaces::file_system::{
-    Attributes, Backing, FileSystem, FileSystemUsage, InodeNumber, MountInfo,
+    Attributes, Backing, FileSystem, FileSystemUsage, FsError, InodeNumber, LABEL_NAME, MountInfo,
 };
 use rt::{
     PAGE_BYTES, lock_class,
@@ -147,6 +147,22 @@ impl Active {
     /// Returns the file system in use.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
+    }
+    /// Returns whether a policy is enforced and storage has no labels, neither its own nor by its mount: its root has none.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn lacks_labels(&self) -> Result<bool, Errno> {
+        let instance = &self.instance;
+        let is_stored = instance.fs.is_some() && instance.info.backing == Backing::Storage;
+        if !is_stored || !security::is_enforced() || instance.labels.are_given() {
+            return Ok(false);
+        }
+        match instance.file_system()?.get_xattr(self.root.vnode().inode(), LABEL_NAME) {
+            Err(FsError::NoAttribute | FsError::Unsupported) => Ok(true),
+            Ok(_) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
     /// Returns the root of its tree.
     pub fn root(&self) -> &Arc<Dentry> {

@@ -10,7 +10,6 @@ use interfaces::{
     file_system::{FsError, LABEL_NAME, XattrMode},
     monitor::{Denial, Initial, ObjectAccess},
 };
-use labels::ContextId;
 
 impl From<Denial> for Errno {
     fn from(denial: Denial) -> Errno {
@@ -86,13 +85,9 @@ impl Vnode {
             Err(error) => Err(error.into()),
         }
     }
-    /// Gives the label of a context of the policy to an object in memory, such as a device.
-    ///
-    /// # Errors
-    /// `ENOSPC`: there are too many contexts.
-    pub fn assign(&self, context: ContextId) -> Result<(), Errno> {
-        self.label.set(security::of_context(context)?);
-        Ok(())
+    /// Gives a label to an object in memory, such as a device, or to the root of a file system as long as it is mounted.
+    pub fn assign(&self, label: &'static Label) {
+        self.label.set(label);
     }
     /// Sets the label of a new object, which its file system stores already.
     pub(crate) fn note_label(&self, label: Option<&'static Label>) {
