@@ -47,6 +47,13 @@ fn a_mount_gives_labels() {
         assert_eq!(mount_with(&at, &options("context", SECRET)), Ok(0));
         fs::write(at.join("f"), "x").unwrap();
         assert_eq!([context(&at), context(&at.join("f"))], [SECRET, SECRET]);
+        let other = c"system_u:object_r:tmp_t:s0";
+        let (name, value) = (c"security.selinux".as_ptr(), other.as_ptr().cast());
+        let relabel = |path: &Path| {
+            check(unsafe { libc::setxattr(c(path).as_ptr(), name, value, 27, 0) } as i64)
+        };
+        assert_eq!(relabel(&at.join("f")), Err(libc::EOPNOTSUPP), "the mount gives the label");
+        assert_eq!(relabel(Path::new("/proc/self/status")), Err(libc::EOPNOTSUPP));
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let shown = format!("{} tmpfs rw,context=\"{SECRET}\",relatime", at.display());
         assert!(mounts.contains(&shown), "{mounts}");

@@ -97,9 +97,8 @@ impl NewFile<'_> {
             device: self.device,
             target: self.target,
             now: time::now(),
-            // The vnode of an inode in memory has the label itself.
             label: match inherited.label {
-                Some(label) if !directory.instance().is_kept() => label.text(),
+                Some(label) if directory.instance().stores_labels() => label.text(),
                 _ => &[],
             },
             acls: match &inherited.lists {
@@ -295,7 +294,8 @@ pub(crate) fn create_unnamed(
 }
 
 impl Caller<'_> {
-    /// Returns the label of what the caller makes in `directory`: the one that it asked for (setfscreatecon(3)), or the policy's.
+    /// Returns the label of what the caller makes in `directory`: the mount's (`context=`), the one that it asked for
+    /// (setfscreatecon(3)), or the policy's.
     /// `None` if no policy is enforced.
     ///
     /// # Errors
@@ -303,6 +303,9 @@ impl Caller<'_> {
     fn label_of_new(&self, directory: &Vnode) -> Result<Option<&'static Label>, Errno> {
         if !security::is_enforced() {
             return Ok(None);
+        }
+        if let Some(label) = directory.instance().labels().whole() {
+            return Ok(Some(label));
         }
         let subject = &self.credentials.subject;
         let asked = self.credentials.asked.as_ref().and_then(|asked| asked.file);

@@ -281,6 +281,11 @@ impl Instance {
     pub fn labels(&self) -> &MountLabels {
         &self.labels
     }
+    /// Returns whether the file system stores the labels of its objects: not if the mount gives one to all, and not in memory, where
+    /// a vnode lives as long as its inode.
+    pub(crate) fn stores_labels(&self) -> bool {
+        !self.is_kept && self.labels.whole().is_none()
+    }
     /// Returns the device number that `stat` shows for its files.
     pub fn device(&self) -> (u32, u32) {
         self.device
