@@ -38,7 +38,7 @@ pub struct Options {
     /// The suites that are long, too
     #[arg(long)]
     pub long: bool,
-    /// On systems/NAME.toml alone [default: `default`, and the ABI and system tests on `monolith` each on one machine]
+    /// On systems/NAME.toml alone [default: `default`; the ABI and system tests on `monolith`, and the ABI tests on `mls`, each on one machine]
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
 }
@@ -51,6 +51,12 @@ impl Options {
             Suite::Sample => !self.long,
             _ => self.long || !LONG.contains(&suite),
         }
+    }
+
+    /// Returns one more target of the ABI tests: every one passes with multilevel security, too, at one level.
+    fn labelled(&self) -> Option<Target> {
+        let target = Target { system: "mls".to_owned(), is_short: true };
+        self.system.is_none().then_some(target)
     }
 
     /// Returns the targets of the suites that boot the system.
@@ -131,7 +137,7 @@ pub fn run(options: &Options) -> Result<u8> {
             Suite::Nucleus => nucleus_tests::run_all(&mut tally, filter)?,
             Suite::Linux => abi_on_linux(&mut tally, filter)?,
             Suite::Abi => {
-                for target in &targets {
+                for target in targets.iter().chain(&options.labelled()) {
                     abi_on_skerry(&mut tally, target, filter)?;
                 }
             }

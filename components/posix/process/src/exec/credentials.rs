@@ -102,7 +102,6 @@ fn enter(
     let old = &request.credentials.subject;
     let may_change = !request.has_no_new_privileges && request.program.may_set_ids();
     if may_change && let Some(file) = request.program.label()? {
-        let file = file.context().ok_or(Errno::EACCES)?;
         new.subject = old.entered(file, wanted.as_deref()).map_err(|_| Errno::EACCES)?;
     }
     for label in [request.program.label()?, program.label()?].into_iter().flatten() {

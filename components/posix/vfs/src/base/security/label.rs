@@ -1,9 +1,13 @@
 //! [`Label`]: what objects with the same context share.
-use super::{SECURITY, SecuritySubject};
+use super::{
+    SECURITY, SecuritySubject,
+    answers::{Answer, NO_ANSWER, Question},
+};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::monitor::ObjectAccess;
 use labels::ContextId;
+use rt::sync::StaticRef;
 
 /// A context, and which subjects may access the objects that have it. Labels are never freed: the monitor limits their number.
 #[derive(Debug)]
@@ -14,12 +18,14 @@ pub struct Label {
     readers: AtomicU64,
     writers: AtomicU64,
     executors: AtomicU64,
+    made: StaticRef<Answer>,
+    entered: StaticRef<Answer>,
 }
 
 /// The label of all objects in a system without a monitor.
 static OPEN: Label = Label::allowing(u64::MAX);
 /// The label of objects whose context was not looked for.
-static UNKNOWN: Label = Label::allowing(0);
+pub(super) static UNKNOWN: Label = Label::allowing(0);
 
 impl PartialEq for Label {
     fn eq(&self, other: &Label) -> bool {
@@ -37,6 +43,8 @@ impl Label {
             readers: AtomicU64::new(subjects),
             writers: AtomicU64::new(subjects),
             executors: AtomicU64::new(subjects),
+            made: StaticRef::new(&NO_ANSWER),
+            entered: StaticRef::new(&NO_ANSWER),
         }
     }
     /// Makes the label of a context, whose text ends with a NUL.
@@ -58,6 +66,14 @@ impl Label {
     /// Returns the context's text with a NUL at its end; an empty text if there is no context.
     pub fn text(&self) -> &[u8] {
         &self.text
+    }
+    /// Returns the answer to the last question of a kind about the label.
+    #[inline]
+    pub(super) fn answer(&self, question: Question) -> &StaticRef<Answer> {
+        match question {
+            Question::Made => &self.made,
+            Question::Entered => &self.entered,
+        }
     }
     #[inline]
     fn word(&self, access: ObjectAccess) -> &AtomicU64 {

@@ -9,16 +9,17 @@
 //!
 //! Locks, in this order: `vfs.security.decisions` (shared while a decision is made and kept; alone while a policy is loaded),
 //! `vfs.security.subjects`, `vfs.security.labels`. All are leaves but for the monitor's.
+mod answers;
 mod label;
-mod made;
 mod subject;
 
+pub use answers::made;
 pub use label::Label;
-pub use made::made;
 pub use subject::SecuritySubject;
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, Ordering};
+use answers::{Answer, Question};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::{Denial, Initial, Monitor, ObjectAccess, Privileges};
 use labels::{Context, ContextId};
 use rt::{
@@ -36,6 +37,8 @@ lock_class! {
 struct Security {
     monitor: Arc<dyn Monitor>,
     has_policy: AtomicBool,
+    /// The version of the policy, from 1. It changes with `decisions` held alone.
+    version: AtomicU64,
     decisions: RwLock<()>,
     /// The subjects with a bit of their own.
     subjects: Mutex<Vec<Arc<SecuritySubject>>>,
@@ -45,8 +48,8 @@ struct Security {
 #[derive(Default)]
 struct Labels {
     by_context: BTreeMap<ContextId, &'static Label>,
-    /// From subject and place to the label of what is made there.
-    made: BTreeMap<(ContextId, ContextId), &'static Label>,
+    /// By question, subject and the context that it is about.
+    answers: BTreeMap<(Question, ContextId, ContextId), &'static Answer>,
 }
 
 static SECURITY: Once<Security> = Once::new();
@@ -56,6 +59,7 @@ pub fn announce(monitor: Arc<dyn Monitor>) {
     SECURITY.get_or_init(|| Security {
         monitor,
         has_policy: AtomicBool::new(false),
+        version: AtomicU64::new(1),
         decisions: RwLock::new(&DECISIONS, ()),
         subjects: Mutex::new(&SUBJECTS, Vec::new()),
         labels: RwLock::new(&LABELS, Labels::default()),
@@ -92,9 +96,11 @@ pub fn load(text: &[u8]) -> Result<(), String> {
     let security = SECURITY.get().ok_or("this system has no monitor")?;
     let _alone = security.decisions.write();
     security.monitor.load(text)?;
-    let mut labels = security.labels.write();
-    labels.made.clear();
-    labels.by_context.values().for_each(|label| label.forget(u64::MAX));
+    security.version.fetch_add(1, Ordering::AcqRel);
+    let subjects = security.subjects.lock();
+    subjects.iter().for_each(|subject| subject.note_rights(&*security.monitor));
+    drop(subjects);
+    security.labels.read().by_context.values().for_each(|label| label.forget(u64::MAX));
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! [`SecuritySubject`]: the part of credentials that the monitor decides by.
-use super::{Label, SECURITY, Security, enforced};
+use super::{Label, SECURITY, Security, answers::Question, enforced};
 use crate::base::credentials::Capabilities;
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::monitor::{Denial, Initial};
+use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::monitor::{Denial, Initial, Monitor};
 use labels::{Context, ContextId};
 use rt::sync::Once;
 
@@ -13,6 +14,8 @@ pub struct SecuritySubject {
     bit: u64,
     /// The label of its processes as objects.
     label: &'static Label,
+    /// The capabilities that its domain leaves to a process.
+    capabilities: AtomicU64,
 }
 
 impl PartialEq for SecuritySubject {
@@ -38,6 +41,7 @@ impl SecuritySubject {
                     context: ContextId(0),
                     bit: 1,
                     label: Label::of_new_object(),
+                    capabilities: AtomicU64::new(u64::MAX),
                 })
             })
             .clone()
@@ -69,22 +73,35 @@ impl SecuritySubject {
     }
     /// Returns the capabilities that its domain leaves to a process.
     pub fn capabilities(&self) -> Capabilities {
-        enforced().map_or(Capabilities::ALL, |security| {
-            Capabilities::from_bits_truncate(security.monitor.rights(self.context).capabilities.0)
-        })
+        let Some(security) = enforced() else { return Capabilities::ALL };
+        if self.bit == SecuritySubject::ALWAYS_ASKED {
+            self.note_rights(&*security.monitor);
+        }
+        Capabilities::from_bits_truncate(self.capabilities.load(Ordering::Relaxed))
     }
-    /// Returns the subject after the execution of a file with the context `file`, which may ask for another one.
+    /// Asks for the rights of its domain.
+    pub(super) fn note_rights(&self, monitor: &dyn Monitor) {
+        let capabilities = monitor.rights(self.context).capabilities.0;
+        self.capabilities.store(capabilities, Ordering::Relaxed);
+    }
+    /// Returns the subject after the execution of a file with the label `file`; `wanted` is the context that the process asked for.
     ///
     /// # Errors
     /// [`Denial`].
     pub fn entered(
         self: &Arc<SecuritySubject>,
-        file: ContextId,
+        file: &Label,
         wanted: Option<&Context>,
     ) -> Result<Arc<SecuritySubject>, Denial> {
         let Some(security) = enforced() else { return Ok(self.clone()) };
-        let new = security.monitor.entered(self.context, file, wanted)?;
-        Ok(if new == self.context { self.clone() } else { security.subject(new) })
+        let own = self.context;
+        let ask = |file| security.monitor.entered(own, file, wanted);
+        let new = match wanted {
+            None => security.answer((Question::Entered, own, file), ask)?.context(),
+            Some(_) => Some(ask(file.context().ok_or(Denial::Invalid)?)?),
+        };
+        let new = new.ok_or(Denial::Invalid)?;
+        Ok(if new == own { self.clone() } else { security.subject(new) })
     }
 }
 
@@ -95,7 +112,9 @@ impl Security {
             return known.clone();
         }
         let bit = self.free_bit(&mut subjects);
-        let subject = Arc::new(SecuritySubject { context, bit, label: self.label(context) });
+        let (label, capabilities) = (self.label(context), AtomicU64::new(0));
+        let subject = Arc::new(SecuritySubject { context, bit, label, capabilities });
+        subject.note_rights(&*self.monitor);
         if bit != SecuritySubject::ALWAYS_ASKED {
             subjects.push(subject.clone());
         }
