@@ -11,6 +11,7 @@
 //! | `cpuinfo` | the properties of the processors from CPUID |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
 //! | `report`, `status` | contents of a process's files |
+//! | `attributes` | `attr`: contexts of mandatory access control |
 //! | `login` | `loginuid` and `sessionid` |
 //! | `maps` | its memory: `maps`, `smaps`, `smaps_rollup` |
 //! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
@@ -21,6 +22,7 @@
 //! Inode numbers: the fixed part counts from 1; the numbers of a process are its id shifted left by
 //! 32, plus the task's id shifted by 8 within `task`, plus the index in the table. Source: proc(5),
 //! Linux `Documentation/filesystems/proc.rst`.
+mod attributes;
 mod components;
 mod cpuinfo;
 mod descriptors;

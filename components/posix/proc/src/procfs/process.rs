@@ -1,5 +1,6 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
+    attributes::ContextDirectory,
     descriptors::{Descriptors, View},
     items::parse_id,
     login, maps,
@@ -24,6 +25,7 @@ use vfs::{
     digits::Digits,
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
+    security,
 };
 
 /// A process, or one thread of it.
@@ -139,6 +141,8 @@ enum Item {
     Descriptors(View),
     Threads,
     Network,
+    /// A directory in systems with a monitor.
+    Contexts,
 }
 
 const ITEMS: &[(&str, Item)] = &[
@@ -179,6 +183,7 @@ const ITEMS: &[(&str, Item)] = &[
     ("task", Item::Threads),
     ("net", Item::Network),
     (CHILDREN, Item::File(0o444, report::children)),
+    ("attr", Item::Contexts),
 ];
 
 /// Number of the directories that both a process and a thread have: `fd`, `fdinfo`, `net`.
@@ -219,6 +224,7 @@ impl ProcessDirectory {
         let place = self.place;
         ITEMS.iter().enumerate().filter(move |(_, (name, item))| match item {
             Item::Threads => place == DirectoryPlace::Root,
+            Item::Contexts => security::is_enforced(),
             _ => *name != CHILDREN || place == DirectoryPlace::Tasks,
         })
     }
@@ -236,7 +242,9 @@ fn type_of(item: &Item) -> FileType {
             FileType::Regular
         }
         Item::Link(_) => FileType::Symlink,
-        Item::Descriptors(_) | Item::Threads | Item::Network => FileType::Directory,
+        Item::Descriptors(_) | Item::Threads | Item::Network | Item::Contexts => {
+            FileType::Directory
+        }
     }
 }
 
@@ -246,7 +254,10 @@ fn place(index: usize) -> u64 {
 
 impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
-        let links = 2 + DIRECTORIES + u32::from(self.place == DirectoryPlace::Root);
+        let links = 2
+            + DIRECTORIES
+            + u32::from(self.place == DirectoryPlace::Root)
+            + u32::from(security::is_enforced());
         let user = self.subject.user();
         let known = attributes(self.subject.inode(0), FileType::Directory, PERMISSIONS, user);
         Attributes { links, ..known }
@@ -287,6 +298,7 @@ impl Node for ProcessDirectory {
             Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
             Item::Threads => Arc::new(Threads { subject, inode }),
             Item::Network => network_directory(),
+            Item::Contexts => Arc::new(ContextDirectory::new(subject, inode)),
         })
     }
     fn entries(

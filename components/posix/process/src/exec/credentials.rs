@@ -100,6 +100,7 @@ fn enter(
         return Ok(false);
     }
     let old = &request.credentials.subject;
+    new.previous = Some(old.label());
     let may_change = !request.has_no_new_privileges && request.program.may_set_ids();
     if may_change && let Some(file) = request.program.label()? {
         new.subject = old.entered(file, wanted.as_deref()).map_err(|_| Errno::EACCES)?;

@@ -178,6 +178,8 @@ pub struct Credentials {
     pub subject: Arc<SecuritySubject>,
     /// The contexts that the process asked for, until it executes a program.
     pub asked: Option<Arc<AskedContexts>>,
+    /// The label of the subject that executed the program.
+    pub previous: Option<&'static Label>,
 }
 
 impl Credentials {
@@ -200,6 +202,7 @@ impl Credentials {
             secure_bits: 0,
             subject: SecuritySubject::kernel(),
             asked: None,
+            previous: None,
         }
     }
     /// Makes the credentials of an ordinary user.
@@ -214,6 +217,7 @@ impl Credentials {
             secure_bits: 0,
             subject: SecuritySubject::kernel(),
             asked: None,
+            previous: None,
         }
     }
     /// Returns whether all of `wanted` are effective.

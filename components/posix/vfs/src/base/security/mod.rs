@@ -11,10 +11,12 @@
 //! `vfs.security.subjects`, `vfs.security.labels`. All are leaves but for the monitor's.
 mod answers;
 mod label;
+mod own;
 mod subject;
 
 pub use answers::made;
 pub use label::Label;
+pub use own::OwnContext;
 pub use subject::SecuritySubject;
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};

@@ -106,7 +106,7 @@ impl SecuritySubject {
 }
 
 impl Security {
-    fn subject(&self, context: ContextId) -> Arc<SecuritySubject> {
+    pub(super) fn subject(&self, context: ContextId) -> Arc<SecuritySubject> {
         let mut subjects = self.subjects.lock();
         if let Some(known) = subjects.iter().find(|known| known.context == context) {
             return known.clone();

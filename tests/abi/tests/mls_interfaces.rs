@@ -1,0 +1,227 @@
+//! SELinux's interfaces: the contexts of a thread in `/proc/PID/attr`. A system without a monitor has none: the tests do nothing there,
+//! as on a Linux without SELinux.
+use abi::{Ended, Scratch, c, check, fork, isolated, must, pipe, wait};
+use libc::*;
+use std::{
+    fs::{self, OpenOptions},
+    os::{
+        fd::AsRawFd,
+        unix::{fs::PermissionsExt, process::CommandExt},
+    },
+    path::Path,
+    process::Command,
+};
+
+const ATTRIBUTES: [(&str, u32); 6] = [
+    ("current", 0o666),
+    ("prev", 0o444),
+    ("exec", 0o666),
+    ("fscreate", 0o666),
+    ("keycreate", 0o666),
+    ("sockcreate", 0o666),
+];
+
+/// Runs a test in a system with a monitor.
+fn labelled(body: impl FnOnce()) {
+    let is_labelled = fs::read("/proc/thread-self/attr/current")
+        .is_ok_and(|text| text.starts_with(b"system_u:system_r:kernel_t:"));
+    if is_labelled {
+        isolated(body);
+    }
+}
+
+fn get(name: &str) -> Vec<u8> {
+    fs::read(format!("/proc/thread-self/attr/{name}")).expect("a context of the thread itself")
+}
+
+/// Writes in one call. Returns the error number.
+fn put_at(path: &str, text: &[u8]) -> Result<i64, i32> {
+    let opened = OpenOptions::new().write(true).open(path);
+    let file = opened.map_err(|error| error.raw_os_error().unwrap_or(0))?;
+    // SAFETY: the text is readable for its length.
+    check(unsafe { write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) } as i64)
+}
+
+fn put(name: &str, text: &str) -> Result<(), i32> {
+    put_at(&format!("/proc/thread-self/attr/{name}"), text.as_bytes()).map(|_| ())
+}
+
+fn label(path: &Path, context: &str) -> Result<i64, i32> {
+    let (name, value) = (c("security.selinux"), c(context));
+    let (path, bytes) = (c(path), value.as_bytes_with_nul());
+    // SAFETY: names with a NUL at the end, and a value of that length.
+    check(unsafe { setxattr(path.as_ptr(), name.as_ptr(), bytes.as_ptr().cast(), bytes.len(), 0) })
+}
+
+fn label_of(path: &Path) -> String {
+    let (name, path, mut text) = (c("security.selinux"), c(path), vec![0u8; 4096]);
+    // SAFETY: names with a NUL at the end, and a buffer of that length.
+    let length =
+        must(
+            unsafe { getxattr(path.as_ptr(), name.as_ptr(), text.as_mut_ptr().cast(), text.len()) }
+                as i64,
+        );
+    text.truncate(length as usize);
+    String::from_utf8(text).expect("a context is text")
+}
+
+/// Makes a shell that the policy lets a user enter by.
+fn shell(scratch: &Scratch) -> std::path::PathBuf {
+    let shell = scratch.path("sh");
+    fs::copy("/bin/sh", &shell).expect("a shell");
+    assert_eq!(label(&shell, "system_u:object_r:shell_exec_t:s0"), Ok(0));
+    shell
+}
+
+#[test]
+fn a_thread_has_the_files_of_linux_and_its_context_ends_with_a_nul() {
+    labelled(|| {
+        for folder in ["/proc/self", "/proc/thread-self"] {
+            let names = fs::read_dir(format!("{folder}/attr")).expect("the folder");
+            let names: Vec<_> = names.map(|entry| entry.expect("an entry").file_name()).collect();
+            assert_eq!(names, ATTRIBUTES.map(|(name, _)| name));
+            for (name, mode) in ATTRIBUTES {
+                let found = fs::metadata(format!("{folder}/attr/{name}")).expect("it is there");
+                assert_eq!(found.permissions().mode() & 0o7777, mode, "{name}");
+            }
+        }
+        let current = get("current");
+        assert_eq!(current, b"system_u:system_r:kernel_t:s0-s15:c0.c1023\0");
+        assert_eq!(get("prev"), current);
+        for name in ["exec", "fscreate", "keycreate", "sockcreate"] {
+            assert_eq!(get(name), b"", "{name}");
+        }
+    });
+}
+
+#[test]
+fn what_is_asked_for_is_shown_until_it_is_cleared() {
+    labelled(|| {
+        let subject = "user_u:user_r:user_t:s0";
+        let object = "system_u:object_r:tmp_t:s0";
+        for (name, context) in
+            [("exec", subject), ("fscreate", object), ("keycreate", object), ("sockcreate", object)]
+        {
+            for end in ["", "\n", "\0", "\0rest"] {
+                put(name, &format!("{context}{end}")).expect("a context");
+                assert_eq!(get(name), format!("{context}\0").as_bytes(), "{name}");
+            }
+            assert_eq!(put(name, "nonsense"), Err(EINVAL), "{name}");
+            assert_eq!(put(name, "system_u:object_r:no_such_t:s0"), Err(EINVAL), "{name}");
+            assert_eq!(get(name), format!("{context}\0").as_bytes(), "{name}");
+            for nothing in ["", "\n", "\0"] {
+                put(name, context).expect("a context");
+                put(name, nothing).expect("nothing clears it");
+                assert_eq!(get(name), b"", "{name}");
+            }
+        }
+        assert_eq!(put("exec", object), Err(EINVAL));
+        assert_eq!(put("fscreate", subject), Err(EINVAL));
+        assert_eq!(put("prev", subject), Err(EINVAL));
+    });
+}
+
+#[test]
+fn a_program_runs_in_the_domain_that_was_asked_for() {
+    labelled(|| {
+        let scratch = Scratch::new();
+        let shell = shell(&scratch);
+        put("exec", "user_u:user_r:user_t:s0").expect("a subject");
+        put("fscreate", "system_u:object_r:tmp_t:s0").expect("an object");
+        let script = "cat /proc/self/attr/current /proc/self/attr/prev /proc/$$/attr/prev; \
+            cat /proc/$$/attr/exec /proc/$$/attr/fscreate; echo -n user_u:user_r:user_t:s0:c1 \
+            > /proc/self/attr/current";
+        let output = Command::new(shell).args(["-c", script]).output().expect("a shell");
+        let own = "user_u:user_r:user_t:s0\0";
+        let expected = format!("{own}{own}system_u:system_r:kernel_t:s0-s15:c0.c1023\0");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+        let complaint = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(complaint.contains("permission denied"), "{complaint}");
+    });
+}
+
+#[test]
+fn files_get_the_context_that_was_asked_for() {
+    labelled(|| {
+        let scratch = Scratch::new();
+        let before = scratch.file("before", b"");
+        let context = "system_u:object_r:home_t:s3:c1";
+        put("fscreate", context).expect("kernel_t may relabel");
+        let made = scratch.file("made", b"");
+        put("fscreate", "").expect("clearing");
+        let after = scratch.file("after", b"");
+        assert_eq!(label_of(&made), format!("{context}\0"));
+        assert_eq!(label_of(&before), label_of(&after));
+        assert_ne!(label_of(&before), label_of(&made));
+    });
+}
+
+#[test]
+fn only_a_thread_itself_sets_its_contexts() {
+    labelled(|| {
+        let context = b"user_u:user_r:user_t:s0";
+        let (end, held) = pipe();
+        let child = fork(|| {
+            abi::close(held);
+            let _ = abi::read(end, 1);
+        });
+        for folder in [format!("/proc/{child}"), format!("/proc/{child}/task/{child}")] {
+            assert_eq!(put_at(&format!("{folder}/attr/exec"), context), Err(EACCES));
+            let current = fs::read(format!("{folder}/attr/current")).expect("to be read");
+            assert_eq!(current, get("current"));
+        }
+        abi::close(held);
+        assert_eq!(wait(child), Ended::Exited(0));
+        // A thread other than the first has files of its own.
+        std::thread::spawn(move || {
+            assert_eq!(put_at("/proc/self/attr/exec", context), Err(EACCES));
+            assert_eq!(put_at("/proc/thread-self/attr/current", context), Err(EACCES));
+            put_at("/proc/thread-self/attr/exec", context).expect("its own");
+            assert_ne!(get("exec"), b"");
+        })
+        .join()
+        .expect("the thread's checks");
+        assert_eq!(get("exec"), b"");
+    });
+}
+
+#[test]
+fn a_descriptor_of_another_program_sets_nothing() {
+    labelled(|| {
+        let own = OpenOptions::new().write(true).open("/proc/self/attr/exec").expect("opening");
+        let context = b"user_u:user_r:user_t:s0";
+        let fd = own.as_raw_fd();
+        // SAFETY: the text is readable for its length.
+        let put = || check(unsafe { write(fd, context.as_ptr().cast(), context.len()) } as i64);
+        assert_eq!(put(), Ok(context.len() as i64));
+        assert_eq!(put(), Err(EINVAL), "the offset is not 0");
+        assert_eq!(wait(fork(|| assert_eq!(put(), Err(EPERM)))), Ended::Exited(0));
+        // SAFETY: the offset of the own descriptor.
+        must(unsafe { lseek(fd, 0, SEEK_SET) });
+        // SAFETY: as above. The next program has the same process and the descriptor.
+        must(unsafe { fcntl(fd, F_SETFD, 0) });
+        let child = fork(|| {
+            self::put("exec", "").expect("clearing what it has from its parent");
+            let script = format!("echo {} >&{fd}", "user_u:user_r:user_t:s0");
+            panic!("{}", Command::new("/bin/sh").args(["-c", &script]).exec());
+        });
+        assert_eq!(wait(child), Ended::Exited(1));
+    });
+}
+
+#[test]
+fn a_trusted_program_of_one_thread_changes_its_range_and_nothing_else() {
+    labelled(|| {
+        for other in [
+            "system_u:system_r:login_t:s0-s15:c0.c1023",
+            "root:system_r:kernel_t:s0-s15:c0.c1023",
+            "user_u:user_r:user_t:s0",
+        ] {
+            assert_eq!(put("current", other), Err(EACCES), "{other}");
+        }
+        assert_eq!(put("current", ""), Err(EINVAL));
+        assert_eq!(put("current", "system_u:object_r:tmp_t:s0"), Err(EINVAL));
+        put("current", "system_u:system_r:kernel_t:s2-s5:c1").expect("a range within");
+        assert_eq!(get("current"), b"system_u:system_r:kernel_t:s2-s5:c1\0");
+    });
+}
