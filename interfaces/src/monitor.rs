@@ -198,5 +198,29 @@ pub trait Monitor: Send + Sync {
     /// Returns the context of the device at `path`, if the policy names it.
     fn device(&self, path: &str) -> Option<ContextId>;
     /// Returns the contexts that a user may have after entering from `subject`.
-    fn contexts_of(&self, subject: ContextId, user: &str) -> Vec<Context>;
+    fn contexts_of(&self, subject: &Context, user: &str) -> Vec<Context>;
+    /// Returns the policy's text.
+    fn policy(&self) -> Arc<[u8]>;
+    /// Returns the rights of a subject. Like the methods that follow it gives no context a number: a program may ask about any.
+    fn rights_of(&self, subject: &Context) -> DomainRights;
+    /// Decides as [`Monitor::decide`].
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn decide_between(
+        &self,
+        subject: &Context,
+        object: &Context,
+        access: ObjectAccess,
+    ) -> Result<(), Denial>;
+    /// Returns what [`Monitor::entered`] says for a program that asks for no context.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn entered_by(&self, subject: &Context, file: &Context) -> Result<Context, Denial>;
+    /// Returns what [`Monitor::made`] says.
+    ///
+    /// # Errors
+    /// [`Denial::Invalid`].
+    fn made_by(&self, subject: &Context, place: &Context) -> Result<Context, Denial>;
 }

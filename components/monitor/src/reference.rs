@@ -43,6 +43,7 @@ struct Known {
 
 struct PolicyState {
     policy: SecurityPolicy,
+    text: Arc<[u8]>,
     numbers: ContextTable,
     /// By number.
     known: Vec<Known>,
@@ -88,7 +89,8 @@ impl ReferenceMonitor {
         let policy = SecurityPolicy::parse(SHIPPED_POLICY.as_bytes())?;
         let unlabeled = unlabeled(&policy)?;
         let numbers = ContextTable::new(CONTEXTS_MAX);
-        let state = PolicyState { policy, numbers, known: Vec::new(), unlabeled };
+        let text = Arc::from(SHIPPED_POLICY.as_bytes());
+        let state = PolicyState { policy, text, numbers, known: Vec::new(), unlabeled };
         Ok(ReferenceMonitor { state: RwLock::new(&STATE, state) })
     }
 }
@@ -103,6 +105,7 @@ impl Monitor for ReferenceMonitor {
             known.is_valid = policy.is_object(&known.context);
         }
         state.policy = policy;
+        state.text = Arc::from(text);
         Ok(())
     }
     fn initial(&self, of: Initial) -> Result<ContextId, Denial> {
@@ -180,8 +183,27 @@ impl Monitor for ReferenceMonitor {
         };
         self.number(&context).ok()
     }
-    fn contexts_of(&self, subject: ContextId, user: &str) -> Vec<Context> {
-        let state = self.state.read();
-        state.policy.contexts_of(state.context(subject), user)
+    fn contexts_of(&self, subject: &Context, user: &str) -> Vec<Context> {
+        self.state.read().policy.contexts_of(subject, user)
+    }
+    fn policy(&self) -> Arc<[u8]> {
+        self.state.read().text.clone()
+    }
+    fn rights_of(&self, subject: &Context) -> DomainRights {
+        self.state.read().policy.rights(subject)
+    }
+    fn decide_between(
+        &self,
+        subject: &Context,
+        object: &Context,
+        access: ObjectAccess,
+    ) -> Result<(), Denial> {
+        self.state.read().policy.decide(subject, object, access)
+    }
+    fn entered_by(&self, subject: &Context, file: &Context) -> Result<Context, Denial> {
+        self.state.read().policy.entered(subject, file, None)
+    }
+    fn made_by(&self, subject: &Context, place: &Context) -> Result<Context, Denial> {
+        self.state.read().policy.made(subject, place).ok_or(Denial::Invalid)
     }
 }

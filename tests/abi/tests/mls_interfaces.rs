@@ -1,5 +1,10 @@
 //! SELinux's interfaces: the contexts of a thread in `/proc/PID/attr`. A system without a monitor has none: the tests do nothing there,
 //! as on a Linux without SELinux.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
 use abi::{Ended, Scratch, c, check, fork, isolated, must, pipe, wait};
 use libc::*;
 use std::{
@@ -223,5 +228,154 @@ fn a_trusted_program_of_one_thread_changes_its_range_and_nothing_else() {
         assert_eq!(put("current", "system_u:object_r:tmp_t:s0"), Err(EINVAL));
         put("current", "system_u:system_r:kernel_t:s2-s5:c1").expect("a range within");
         assert_eq!(get("current"), b"system_u:system_r:kernel_t:s2-s5:c1\0");
+    });
+}
+
+const MOUNTED: &str = "/sys/fs/selinux";
+
+/// Asks a file of questions: writes, and reads the answer at the same descriptor.
+fn ask(file: &str, question: &str) -> Result<String, i32> {
+    let opened = OpenOptions::new().read(true).write(true).open(format!("{MOUNTED}/{file}"));
+    let file = opened.map_err(|error| error.raw_os_error().unwrap_or(0))?;
+    let fd = file.as_raw_fd();
+    // SAFETY: the question is readable for its length.
+    check(unsafe { write(fd, question.as_ptr().cast(), question.len()) } as i64)?;
+    // SAFETY: as above.
+    let again = check(unsafe { write(fd, question.as_ptr().cast(), question.len()) } as i64);
+    assert_eq!(again, Err(EBUSY), "one question for each descriptor");
+    Ok(String::from_utf8(abi::read(fd, 4096)?).expect("text"))
+}
+
+fn number_of(path: &str) -> u32 {
+    let text = fs::read_to_string(format!("{MOUNTED}/class/{path}")).expect("a number");
+    text.parse().expect("a number and nothing else")
+}
+
+#[test]
+fn selinuxfs_is_mounted_and_has_the_files_and_modes_of_linux() {
+    labelled(|| {
+        // SAFETY: a NUL-terminated path and room for the answer.
+        let magic = unsafe {
+            let mut about: statfs = std::mem::zeroed();
+            must(statfs(c(MOUNTED).as_ptr(), &mut about));
+            about.f_type as u32
+        };
+        assert_eq!(magic, 0xf97c_ff8c);
+        let types = fs::read_to_string("/proc/filesystems").expect("types");
+        assert!(types.contains("nodev\tselinuxfs\n"), "{types}");
+        for (name, mode, content) in [
+            ("enforce", 0o644, "1"),
+            ("mls", 0o444, "1"),
+            ("policyvers", 0o444, "33"),
+            ("deny_unknown", 0o444, "0"),
+            ("reject_unknown", 0o444, "0"),
+            ("checkreqprot", 0o644, "0"),
+            ("initial_contexts/kernel", 0o444, "system_u:system_r:kernel_t:s0-s15:c0.c1023\0"),
+        ] {
+            let path = format!("{MOUNTED}/{name}");
+            assert_eq!(fs::read_to_string(&path).expect("content"), content, "{name}");
+            let found = fs::metadata(&path).expect("it is there");
+            assert_eq!(found.permissions().mode() & 0o7777, mode, "{name}");
+        }
+        for (name, mode) in [("load", 0o600), ("disable", 0o200), ("access", 0o666)] {
+            let found = fs::metadata(format!("{MOUNTED}/{name}")).expect("it is there");
+            assert_eq!(found.permissions().mode() & 0o7777, mode, "{name}");
+        }
+        for (file, text, result) in [
+            ("enforce", "1", Ok(1)),
+            ("enforce", "0", Err(EACCES)),
+            ("enforce", "x", Err(EINVAL)),
+            ("disable", "1", Err(EACCES)),
+            ("checkreqprot", "1", Err(EACCES)),
+            ("mls", "0", Err(EINVAL)),
+        ] {
+            assert_eq!(put_at(&format!("{MOUNTED}/{file}"), text.as_bytes()), result, "{file}");
+        }
+        fs::write(format!("{MOUNTED}/null"), b"gone").expect("a null device");
+        assert_eq!(fs::read_dir(format!("{MOUNTED}/booleans")).expect("a folder").count(), 0);
+    });
+}
+
+#[test]
+fn questions_are_answered_from_the_policy() {
+    labelled(|| {
+        let subject = "user_u:user_r:user_t:s1:c1";
+        let process = number_of("process/index");
+        let file = number_of("file/index");
+        assert_eq!(ask("context", "user_u:user_r:user_t:s1:c1,c2,c3"), {
+            Ok("user_u:user_r:user_t:s1:c1.c3\0".into())
+        });
+        assert_eq!(ask("context", "nonsense"), Err(EINVAL));
+        assert_eq!(ask("context", "user_u:user_r:kernel_t:s1"), Err(EINVAL));
+        for (target, reads, writes) in [
+            ("user_u:object_r:tmp_t:s1:c1", true, true),
+            ("user_u:object_r:tmp_t:s0", true, false),
+            ("user_u:object_r:tmp_t:s1:c1.c2", false, false),
+            ("user_u:object_r:bin_t:s1:c1", true, false),
+        ] {
+            let answer = ask("access", &format!("{subject} {target} {file}")).expect("an answer");
+            let words: Vec<&str> = answer.split(' ').collect();
+            assert_eq!(words[1..4], ["ffffffff", "0", "ffffffff"], "{answer}");
+            let allowed = u32::from_str_radix(words[0], 16).expect("hexadecimal");
+            let has = |name: &str| {
+                let bit = number_of(&format!("file/perms/{name}")) - 1;
+                allowed & 1 << bit != 0
+            };
+            assert_eq!((has("read"), has("write")), (reads, writes), "{target}");
+            assert!(!has("relabelto"), "user_t has no privilege");
+        }
+        let made = format!("{subject} system_u:object_r:tmp_t:s0 {file}");
+        assert_eq!(ask("create", &made), Ok("user_u:object_r:tmp_t:s1:c1\0".into()));
+        assert_eq!(ask("relabel", &made), Ok("user_u:object_r:tmp_t:s1:c1\0".into()));
+        assert_eq!(ask("member", &made), Ok("system_u:object_r:tmp_t:s1:c1\0".into()));
+        let passwd = format!("{subject} system_u:object_r:passwd_exec_t:s0 {process}");
+        assert_eq!(ask("create", &passwd), Ok("user_u:user_r:passwd_t:s1:c1\0".into()));
+        let of_user = ask("user", "system_u:system_r:kernel_t:s0 user_u").expect("contexts");
+        assert!(of_user.starts_with("3\0") && of_user.contains("\0user_u:user_r:user_t:s0\0"));
+    });
+}
+
+#[test]
+fn a_subject_of_each_level_asks_and_reads() {
+    labelled(|| {
+        let scratch = Scratch::new();
+        put("exec", "user_u:user_r:user_t:s1:c1").expect("a subject");
+        let script = format!(
+            "cat {MOUNTED}/enforce; cd {MOUNTED}; exec 3<>context; \
+            echo -n user_u:user_r:user_t:s1 >&3; cat <&3; echo 1 2>&- >enforce || echo refused"
+        );
+        let output = Command::new(shell(&scratch)).args(["-c", &script]).output().expect("sh");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, "1user_u:user_r:user_t:s1\0refused\n", "{output:?}");
+    });
+}
+
+#[test]
+fn a_policy_is_loaded_whole_and_the_mapped_status_tells() {
+    labelled(|| {
+        let status = fs::File::open(format!("{MOUNTED}/status")).expect("the status");
+        let map = |protection| {
+            // SAFETY: a new mapping.
+            let at = unsafe {
+                mmap(std::ptr::null_mut(), 4096, protection, MAP_SHARED, status.as_raw_fd(), 0)
+            };
+            if at == MAP_FAILED { Err(abi::errno()) } else { Ok(at.cast::<u32>()) }
+        };
+        assert!(map(PROT_READ | PROT_WRITE).is_err());
+        let page = map(PROT_READ).expect("a page");
+        // SAFETY: the page has at least five words.
+        let words =
+            || unsafe { std::array::from_fn::<u32, 5, _>(|at| page.add(at).read_volatile()) };
+        let before = words();
+        assert_eq!((before[0], before[1] % 2, before[2], before[4]), (1, 0, 1, 0));
+        let load = |text: &[u8]| put_at(&format!("{MOUNTED}/load"), text);
+        let text = fs::read(format!("{MOUNTED}/policy")).expect("the policy");
+        assert_eq!(load(b"level s0\nnonsense\n"), Err(EINVAL));
+        assert_eq!(load(&vec![b'#'; (1 << 20) + 1]), Err(EFBIG));
+        assert_eq!(words(), before);
+        assert_eq!(load(&text), Ok(text.len() as i64));
+        let after = words();
+        assert_eq!((after[1], after[3]), (before[1] + 2, before[3] + 1));
+        assert_eq!(fs::read(format!("{MOUNTED}/policy")).expect("the policy"), text);
     });
 }

@@ -9,17 +9,18 @@ use objects::{
     ipc::queue,
     tty::{Terminal, pty::devpts},
 };
-use proc::{procfs, sysfs};
+use proc::{procfs, selinuxfs, sysfs};
 use process::HOST;
 use vfs::{
     Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, Path, Walk, devices::Registry,
+    security,
 };
 
 /// The directories that get a tmpfs if the root has them: place, mode.
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
 /// More such directories if the root is read-only.
 const SCRATCH_READ_ONLY: [(&str, &str); 1] = [("/var", "mode=755")];
-/// File systems without disks, in Linux's order.
+/// File systems without disks, in Linux's order; the last one needs a monitor.
 const DISKLESS: &[Diskless] = &[
     ("sysfs", sysfs::mount),
     ("tmpfs", file_systems::tmpfs),
@@ -27,6 +28,7 @@ const DISKLESS: &[Diskless] = &[
     ("devtmpfs", file_systems::devtmpfs),
     (devpts::TYPE_NAME, devpts::mount),
     (queue::directory::TYPE_NAME, queue::directory::activate),
+    (selinuxfs::TYPE_NAME, selinuxfs::mount),
 ];
 /// Directories made in that `/var`.
 const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
@@ -39,7 +41,9 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let registry = Arc::new(Registry::new());
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
-    file_systems::announce(&disks, DISKLESS, &boot.file_systems);
+    let without_monitor = DISKLESS.split_last().map_or(DISKLESS, |(_, others)| others);
+    let diskless = if security::monitor().is_some() { DISKLESS } else { without_monitor };
+    file_systems::announce(&disks, diskless, &boot.file_systems);
     let (writes, flags) = match rt::system::parameter("ro") {
         Some(_) => (Writes::Never, MountFlags::READ_ONLY),
         None => (Writes::Possible, MountFlags::empty()),
@@ -62,6 +66,12 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     report("/proc", mount(&caller, "proc", "", "/proc", plain));
     // Not every root has this directory.
     let _ = mount(&caller, "sysfs", "", "/sys", plain);
+    if security::monitor().is_some() {
+        report(
+            "/sys/fs/selinux",
+            mount(&caller, selinuxfs::TYPE_NAME, "", "/sys/fs/selinux", plain),
+        );
+    }
     let nodes = nodes(terminals, &disks);
     report("/dev", mount_devices(&caller, &nodes));
     report("/dev/pts", mount_pseudo_terminals(&caller));

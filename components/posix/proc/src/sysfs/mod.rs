@@ -34,6 +34,8 @@ trait Family: Send + Sync {
 /// The kind of a node.
 enum NodeKind {
     Directory(Vec<(String, Arc<SysfsNode>)>),
+    /// A directory without names, over which another file system is mounted.
+    MountPoint,
     Family(alloc::boxed::Box<dyn Family>),
     File(Content, Option<Setter>),
     Link(String),
@@ -58,7 +60,9 @@ pub fn mount(_: &[u8]) -> Result<Arc<Active>, Errno> {
 impl SysfsNode {
     fn file_type(&self) -> FileType {
         match self.kind {
-            NodeKind::Directory(_) | NodeKind::Family(_) => FileType::Directory,
+            NodeKind::Directory(_) | NodeKind::MountPoint | NodeKind::Family(_) => {
+                FileType::Directory
+            }
             NodeKind::File(..) => FileType::Regular,
             NodeKind::Link(_) => FileType::Symlink,
         }
@@ -66,6 +70,7 @@ impl SysfsNode {
     fn names(&self) -> Result<&[(String, Arc<SysfsNode>)], Errno> {
         match &self.kind {
             NodeKind::Directory(names) => Ok(names),
+            NodeKind::MountPoint => Ok(&[]),
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -85,7 +90,7 @@ impl Node for SysfsNode {
     fn attributes(&self) -> Attributes {
         const FILE_BYTES: u64 = 4096;
         let permissions = match self.kind {
-            NodeKind::Directory(_) | NodeKind::Family(_) => 0o755,
+            NodeKind::Directory(_) | NodeKind::MountPoint | NodeKind::Family(_) => 0o755,
             NodeKind::File(_, None) => 0o444,
             NodeKind::File(_, Some(_)) => 0o644,
             NodeKind::Link(_) => 0o777,
@@ -95,7 +100,7 @@ impl Node for SysfsNode {
             NodeKind::File(..) => attributes.size = FILE_BYTES,
             NodeKind::Directory(names) => {
                 let is_directory = |(_, entry): &&(String, Arc<SysfsNode>)| {
-                    matches!(entry.kind, NodeKind::Directory(_))
+                    matches!(entry.kind, NodeKind::Directory(_) | NodeKind::MountPoint)
                 };
                 attributes.links = 2 + names.iter().filter(is_directory).count() as u32;
             }
@@ -103,7 +108,7 @@ impl Node for SysfsNode {
                 attributes.links = 2 + family.members().len() as u32;
             }
             NodeKind::Family(_) => attributes.links = 2,
-            NodeKind::Link(_) => {}
+            NodeKind::MountPoint | NodeKind::Link(_) => {}
         }
         attributes
     }
@@ -114,6 +119,9 @@ impl Node for SysfsNode {
         }
         let found = self.names()?.iter().find(|(known, _)| known.as_bytes() == name);
         found.map(|(_, entry)| entry.clone() as Child).ok_or(Errno::ENOENT)
+    }
+    fn is_mount_point(&self) -> bool {
+        matches!(self.kind, NodeKind::MountPoint)
     }
     fn keeps(&self, _: &[u8]) -> bool {
         !matches!(self.kind, NodeKind::Family(_))

@@ -11,11 +11,12 @@ use objects::{
     devices::{DiskDevice, NODES, tunnel::MAJOR as TUNNEL_MAJOR},
     file_systems,
 };
-use vfs::Errno;
+use vfs::{Errno, security};
 
 /// A directory or file in a tree that is being built.
 enum Draft {
     Directory(BTreeMap<String, Draft>),
+    MountPoint,
     Family(Box<dyn Family>),
     File(Content, Option<Setter>),
     Link(String),
@@ -90,6 +91,7 @@ impl Builder {
             Draft::Directory(names) => NodeKind::Directory(
                 names.into_iter().map(|(name, draft)| (name, self.finish(draft))).collect(),
             ),
+            Draft::MountPoint => NodeKind::MountPoint,
             Draft::Family(family) => NodeKind::Family(family),
             Draft::File(content, set) => NodeKind::File(content, set),
             Draft::Link(target) => NodeKind::Link(target),
@@ -129,6 +131,9 @@ pub(super) fn build() -> Arc<SysfsNode> {
         if !file_system.1 {
             builder.directory(&format!("fs/{}", file_system.0));
         }
+    }
+    if security::monitor().is_some() {
+        builder.put("fs/selinux", Draft::MountPoint);
     }
     builder.into_node()
 }

@@ -68,6 +68,10 @@ pub trait Node: Send + Sync {
     fn keeps(&self, name: &[u8]) -> bool {
         false
     }
+    /// For a directory without names: returns whether something can be mounted over it. Its name and those above it are kept.
+    fn is_mount_point(&self) -> bool {
+        false
+    }
     /// For a directory of files about an object that has a cache of them: calls `act` with that cache and the place of `name`
     /// in it, if the object has a file of that name that `caller` may see.
     fn with_cache(

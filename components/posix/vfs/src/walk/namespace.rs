@@ -274,7 +274,9 @@ impl Namespace {
         if at.dentry.is_deleted() {
             return Err(Errno::ENOENT);
         }
-        if !at.mount.instance().info().has_stable_names && !at.is_mount_root() {
+        let is_place = at.dentry.vnode().node().is_some_and(|node| node.is_mount_point());
+        let is_stable = at.mount.instance().info().has_stable_names || is_place;
+        if !is_stable && !at.is_mount_root() {
             return Err(Errno::EINVAL);
         }
         hang(&mount, Some(at.clone()));

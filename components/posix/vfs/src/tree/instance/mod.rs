@@ -174,6 +174,7 @@ impl Active {
 fn generated_magic(type_name: &str) -> u32 {
     match type_name {
         "sysfs" => 0x6265_6572,
+        "selinuxfs" => 0xf97c_ff8c,
         "devpts" => 0x1cd1,
         "mqueue" => 0x1980_0202,
         "pipefs" => 0x5049_5045,
