@@ -72,6 +72,7 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
     }
     set_up_init(&tree)?;
     set_up_network(&tree)?;
+    set_up_labels(&tree)?;
     let partial = image.with_extension("partial");
     let mut pack = packages::privileged("/sbin/mke2fs -q -F -t ext4 -d")?;
     shell::quietly("packing the disk image", pack.arg(&tree).arg(&partial).arg(IMAGE))?;
@@ -113,6 +114,25 @@ fn set_up_network(tree: &Path) -> Result<()> {
     let mut install = packages::privileged("install -m 644")?;
     install.arg(&text).arg(folder.join("interfaces"));
     shell::quietly("setting up the network", &mut install)?;
+    Ok(())
+}
+
+/// Installs the monitor's policy and the files of it that SELinux's tools read, if these tools are among the packages. They change
+/// nothing in a system without a monitor.
+fn set_up_labels(tree: &Path) -> Result<()> {
+    if !tree.join("usr/sbin/setfiles").exists() {
+        return Ok(());
+    }
+    let place = tree.join("etc/selinux");
+    let monitor = shell::root().join("components/monitor");
+    let mut folder = packages::privileged("mkdir -p")?;
+    shell::quietly("setting up labels", folder.arg(&place))?;
+    let mut copy = packages::privileged("cp -r --no-preserve=ownership")?;
+    copy.args(["config", "skerry"].map(|name| monitor.join("etc").join(name))).arg(&place);
+    shell::quietly("setting up labels", &mut copy)?;
+    let mut policy = packages::privileged("install -m 644")?;
+    policy.arg(monitor.join("policy")).arg(place.join("skerry/policy"));
+    shell::quietly("setting up labels", &mut policy)?;
     Ok(())
 }
 

@@ -5,11 +5,11 @@ use super::{
     test_user_net::HostEnd,
 };
 use crate::profile;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use description::Sources;
 use harness::{
     build::{self, Features},
-    disk, frames, guest,
+    debian, disk, frames, guest,
     linux::{self, Linux},
     qemu::{Config, Machine},
     session::{Captured, Streams},
@@ -110,13 +110,19 @@ enum Root {
     Busybox,
     /// Debian's busybox, with the programs of the campaigns in /abi.
     Programs,
+    /// Debian with SELinux's tools.
+    Labelled,
 }
+
+/// The packages of [`Root::Labelled`].
+const LABELLED: [&str; 3] = ["newrole", "policycoreutils", "selinux-utils"];
 
 impl Root {
     fn image(self) -> Result<PathBuf> {
         match self {
             Root::Busybox => disk::default_root(),
             Root::Programs => disk::programs_image(),
+            Root::Labelled => debian::image(&LABELLED.map(str::to_owned)),
         }
     }
 
@@ -124,6 +130,7 @@ impl Root {
         match self {
             Root::Busybox => disk::busybox_tree(tree),
             Root::Programs => disk::programs_tree(tree),
+            Root::Labelled => bail!("Linux's initramfs holds no Debian"),
         }
     }
 }
