@@ -13,6 +13,7 @@ pub mod identity;
 pub mod internet;
 pub mod ipc;
 pub mod jobs;
+pub mod mls;
 pub mod mounting;
 pub mod pages;
 pub mod pty;

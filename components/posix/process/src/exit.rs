@@ -16,9 +16,11 @@ use crate::{
     status::ExitStatus,
     task::Task,
     tree::{self, INIT, Tree},
+    visible,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
+use rt::thread::CpuTime;
 
 /// Ends the calling task with `status` (exit(2)): it does not return to user mode.
 pub fn end_task(task: &Task, status: ExitStatus) {
@@ -133,7 +135,8 @@ fn tell_children(task: &Task) {
     let tree = tree::read();
     for child in tree.children(process.id()) {
         let number = child.parent_death_signal.load(Ordering::Relaxed);
-        if number != 0 && child.parent_thread.load(Ordering::Relaxed) == task.id() {
+        let is_own = child.parent_thread.load(Ordering::Relaxed) == task.id();
+        if number != 0 && is_own && may_tell(task, child) {
             let info = Info::from_process(number, info::SI_USER, process.id(), user);
             let _ = post_in(&tree, child, None, info, &mut wakes);
         }
@@ -171,7 +174,7 @@ fn bury(last: &Task, status: ExitStatus, wakes: &mut Wakes) {
     }
     for child in &children {
         let death_signal = child.parent_death_signal.load(Ordering::Relaxed);
-        if death_signal != 0 {
+        if death_signal != 0 && may_tell(last, child) {
             let _ = post_in(&tree, child, None, death(death_signal), wakes);
         }
     }
@@ -184,6 +187,12 @@ fn bury(last: &Task, status: ExitStatus, wakes: &mut Wakes) {
         drop(tree);
         process.files_about_it.close();
     }
+}
+
+/// Returns whether the end of a task may be told to a child by a signal.
+fn may_tell(task: &Task, child: &Process) -> bool {
+    child.label() == task.process.label()
+        || visible::check_signal(child, &task.credentials().subject).is_ok()
 }
 
 /// Continues the stopped members of `group` if no process is left that could continue them.
@@ -203,8 +212,11 @@ fn tell_parent(
     wakes: &mut Wakes,
 ) {
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
+    let is_concealed = visible::is_concealed(process, parent);
+    let status = if is_concealed { ExitStatus::Exited(0) } else { status };
     if exit_signal != 0 {
-        let notice = death_notice(process, status, exit_signal);
+        let time = if is_concealed { CpuTime::default() } else { process.usage.lock().own };
+        let notice = death_notice(process, status, time, exit_signal);
         let _ = post_in(tree, parent, None, notice, wakes);
     }
     wakes.waits.push(parent.clone());
@@ -252,12 +264,11 @@ fn stopped_groups_touched(tree: &Tree, process: &Process) -> Vec<u32> {
     groups
 }
 
-fn death_notice(process: &Process, status: ExitStatus, exit_signal: u8) -> Info {
+fn death_notice(process: &Process, status: ExitStatus, time: CpuTime, exit_signal: u8) -> Info {
     let (code, number) = match status {
         ExitStatus::Exited(code) => (ChildCode::Exited, code),
         ExitStatus::Signalled(signal) => (ChildCode::Killed, signal),
     };
-    let time = process.usage.lock().own;
     let times = (ticks(time.user_ns), ticks(time.system_ns));
     let mut info = Info::child(code, process.id(), process.real_user(), i32::from(number), times);
     info.signal = i32::from(exit_signal);

@@ -289,6 +289,7 @@ fn make_process(
     let from = &task.process;
     let actions = child_actions(from, request);
     let owner = parts.credentials.user.real;
+    let label = parts.credentials.subject.label();
     let mut tree = tree::write();
     // A caller that kills all processes of a kind must not miss a child.
     if task.is_ending() {
@@ -309,6 +310,7 @@ fn make_process(
             limits: from.limits.clone(),
             exit_signal: request.exit_signal,
             owner,
+            label,
         },
     ));
     let maker = match request.flags.contains(CloneFlags::PARENT) {
@@ -346,7 +348,7 @@ fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Optio
     }
     let files = task.files();
     let descriptor = reserve(task, &files, OnExec::Close)?;
-    let file = pidfd::open(&child.process, 0)?;
+    let file = pidfd::open(task, &child.process, 0)?;
     let fd = descriptor.number();
     task.memory().write_bytes(request.pidfd, &fd.to_le_bytes())?;
     // The child may use the descriptor at once, if it shares the table.

@@ -47,6 +47,7 @@ pub fn keys_pressed() {
 
 /// Makes process 1 with its task, in group and session `group`.
 fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Task> {
+    let credentials = Arc::new(Credentials::root());
     let process = Arc::new(Process::new(
         INIT,
         ProcessParts {
@@ -59,12 +60,13 @@ fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Ta
             limits: Limits::initial(tree::tasks_max()),
             exit_signal: 0,
             owner: 0,
+            label: credentials.subject.label(),
         },
     ));
     let parts = TaskParts {
         files: Arc::new(DescriptorTable::new()),
         fs: FsHold::first(fs),
-        credentials: Arc::new(Credentials::root()),
+        credentials,
         command: *b"init\0\0\0\0\0\0\0\0\0\0\0\0",
         signals: TaskSignals::default(),
     };

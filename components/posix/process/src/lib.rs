@@ -47,6 +47,7 @@ pub mod tree;
 pub mod undo;
 pub mod upcalls;
 pub mod user_memory;
+pub mod visible;
 pub mod wait;
 
 pub use host::HOST;

@@ -18,11 +18,11 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use memory::{AddressSpace, Faults};
 use rt::{
     lock_class,
-    sync::{Event, Mutex},
+    sync::{Event, Mutex, StaticRef},
     thread::CpuTime,
     time::Instant,
 };
-use vfs::{ChildCache, poll::WaitQueue};
+use vfs::{ChildCache, poll::WaitQueue, security::Label};
 
 lock_class! {
     static MEMORY = "process.memory";
@@ -112,6 +112,7 @@ pub struct Process {
     /// The cache of its files in `/proc`; closed when it can be found by its number no more.
     pub files_about_it: ChildCache,
     owner: AtomicU32,
+    label: StaticRef<Label>,
     last_command: Mutex<[u8; 16]>,
 }
 
@@ -135,6 +136,8 @@ pub struct ProcessParts {
     pub exit_signal: u8,
     /// The real user id.
     pub owner: u32,
+    /// The label of its subject.
+    pub label: &'static Label,
 }
 
 impl Process {
@@ -172,6 +175,7 @@ impl Process {
             oom_adjustment: AtomicI32::new(0),
             files_about_it: ChildCache::new(),
             owner: AtomicU32::new(parts.owner),
+            label: StaticRef::new(parts.label),
             last_command: Mutex::new(&USAGE, [0; 16]),
         }
     }
@@ -234,6 +238,15 @@ impl Process {
     /// Changes the owner, by whom processes are counted.
     pub fn set_real_user(&self, user: u32) {
         self.owner.store(user, Ordering::Relaxed);
+    }
+    /// Returns the label that it has as an object: that of the subject of its tasks.
+    #[inline]
+    pub fn label(&self) -> &'static Label {
+        self.label.get()
+    }
+    /// Sets the label, with the subject of its only task. The caller holds the commit of its exec guard.
+    pub(super) fn set_label(&self, label: &'static Label) {
+        self.label.set(label);
     }
     /// Returns the name of the task that ended last (a zombie's `comm`).
     pub fn last_command(&self) -> [u8; 16] {

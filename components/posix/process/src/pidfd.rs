@@ -36,15 +36,15 @@ impl ProcessFile {
 /// # Errors
 /// `EMFILE`, `ENOMEM`.
 pub fn install(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, Errno> {
-    install::install(task, open(process, flags)?, OnExec::Close)
+    install::install(task, open(task, process, flags)?, OnExec::Close)
 }
 
-/// Opens a file of `process`.
+/// Opens a file of `process` for `task`.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub fn open(process: &Arc<Process>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
-    let place = PIDFD.place()?.clone();
+pub fn open(task: &Task, process: &Arc<Process>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
+    let place = PIDFD.place(task.process.label())?;
     let file = Arc::new(ProcessFile::new(process.clone()));
     Ok(OpenFile::new(file, place, O_RDWR | O_CLOEXEC | flags))
 }

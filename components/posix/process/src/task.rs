@@ -49,6 +49,8 @@ pub mod attention {
     pub const RELOAD: u32 = 16;
     /// An exec has replaced the program, and is to be finished.
     pub const REPLACED: u32 = 32;
+    /// An exec has given the task another subject of mandatory access control.
+    pub const ENTERED: u32 = 64;
 }
 
 /// Bits of `Task::ownership`.

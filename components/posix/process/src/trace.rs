@@ -5,6 +5,7 @@
 //! memory between the two. The data is that of the program whose rights were checked.
 use crate::{object::Process, task::Task};
 use alloc::sync::Arc;
+use interfaces::monitor::ObjectAccess;
 use memory::{AddressSpace, Dumpable};
 use vfs::{Credentials, Errno, credentials::Capabilities};
 
@@ -44,7 +45,7 @@ impl<'a> Target<'a> {
 /// Returns the result of `take` for `target`, if `caller` may inspect it. `take` must not wait.
 ///
 /// # Errors
-/// `EPERM`; `ESRCH` if it has ended.
+/// `EPERM`; `ESRCH` if it has ended, or does not exist for the caller.
 ///
 /// # Locks
 /// Holds the commit of the target's exec guard; `take` may take locks of `process`.
@@ -60,19 +61,31 @@ pub fn look<T>(
     Ok(take(&task))
 }
 
-/// Returns the memory of `target`, if `caller` may inspect it.
+/// Returns the memory of `target`, if `caller` may inspect it, and with [`ObjectAccess::Write`] also change it.
 ///
 /// # Errors
 /// Those of [`look`]; `ESRCH` if it has none.
-pub fn memory(caller: &Task, target: Target<'_>) -> Result<Arc<AddressSpace>, Errno> {
-    look(caller, Mode::Real, target, |task| task.process.try_memory())?.ok_or(Errno::ESRCH)
+pub fn memory(
+    caller: &Task,
+    target: Target<'_>,
+    access: ObjectAccess,
+) -> Result<Arc<AddressSpace>, Errno> {
+    let found: Result<_, Errno> = look(caller, Mode::Real, target, |task| {
+        if access == ObjectAccess::Write {
+            caller.visible().check_change(&task.process)?;
+        }
+        Ok(task.process.try_memory())
+    })?;
+    found.and_then(|memory| memory.ok_or(Errno::ESRCH))
 }
 
-/// Checks that `caller` may inspect `task`, whose process has no exec under way.
+/// Checks that `caller` may inspect `task`, whose process has no exec under way. A process that does not exist for the caller is
+/// not told from one that has ended.
 fn check(caller: &Task, mode: Mode, task: &Task) -> Result<(), Errno> {
     if Arc::ptr_eq(&caller.process, &task.process) {
         return Ok(());
     }
+    caller.visible().check(&task.process)?;
     let own = caller.credentials();
     if own.has(Capabilities::SYS_PTRACE) {
         return Ok(());

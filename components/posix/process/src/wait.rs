@@ -4,7 +4,7 @@ use crate::{
     signal::number::SIGCHLD,
     status::ExitStatus,
     task::Task,
-    tree,
+    tree, visible,
 };
 use alloc::sync::Arc;
 use bitflags::bitflags;
@@ -119,17 +119,22 @@ fn look_for(
     let found = match which {
         // The child is found by its number, however many others there are.
         Which::Process(id) => {
-            first_event(tree.child(process.id(), id).filter(is_own), which, options)
+            first_event(tree.child(process.id(), id).filter(is_own), process, (which, options))
         }
-        Which::Exactly(child) => {
-            first_event(tree.child(process.id(), child.id()).filter(is_own), which, options)
-        }
+        Which::Exactly(child) => first_event(
+            tree.child(process.id(), child.id()).filter(is_own),
+            process,
+            (which, options),
+        ),
         Which::Any | Which::Group(_) => {
-            first_event(tree.children(process.id()).filter(is_own), which, options)
+            first_event(tree.children(process.id()).filter(is_own), process, (which, options))
         }
     };
     let Some((child, event)) = found? else { return Ok(None) };
-    let usage = *child.usage.lock();
+    let usage = match visible::is_concealed(&child, process) {
+        true => ProcessUsage::default(),
+        false => *child.usage.lock(),
+    };
     if matches!(event, Event::Ended(_)) && !options.contains(WaitOptions::NO_WAIT) {
         tree.remove(&child);
         inherit_usage(process, &usage);
@@ -158,12 +163,12 @@ pub fn is_of(child: &Process, task: &Task) -> bool {
 /// `wait_consider_task`).
 fn first_event<'a>(
     children: impl IntoIterator<Item = &'a Arc<Process>>,
-    which: Which<'_>,
-    options: WaitOptions,
+    parent: &Process,
+    (which, options): (Which<'_>, WaitOptions),
 ) -> Result<Option<(Arc<Process>, Event)>, Errno> {
     let mut found = Err(Errno::ECHILD);
     for child in children.into_iter().filter(|child| matches(child, which, options)) {
-        if let Some(event) = event_of(child, options) {
+        if let Some(event) = event_of(child, parent, options) {
             return Ok(Some((child.clone(), event)));
         }
         if options.contains(WaitOptions::EXITED) || child.ended().is_none() {
@@ -185,11 +190,17 @@ fn matches(child: &Arc<Process>, which: Which<'_>, options: WaitOptions) -> bool
         && (options.contains(WaitOptions::ALL) || is_clone == options.contains(WaitOptions::CLONE))
 }
 
-/// Returns the event of `child`, which is consumed unless `NO_WAIT` is set.
-fn event_of(child: &Process, options: WaitOptions) -> Option<Event> {
+/// Returns the event of `child`, which is consumed unless `NO_WAIT` is set. A parent that may not read the child
+/// ([`visible::is_concealed`]) learns of its end alone, not of the status.
+fn event_of(child: &Process, parent: &Process, options: WaitOptions) -> Option<Event> {
+    let is_concealed = visible::is_concealed(child, parent);
     let mut state = child.signals.lock();
     if let Some(status) = state.ended {
+        let status = if is_concealed { ExitStatus::Exited(0) } else { status };
         return options.contains(WaitOptions::EXITED).then_some(Event::Ended(status));
+    }
+    if is_concealed {
+        return None;
     }
     let keep = options.contains(WaitOptions::NO_WAIT);
     if options.contains(WaitOptions::UNTRACED)

@@ -5,7 +5,6 @@ use process::{
     call::Call,
     files::owner::{SignalOwner, Whom, is_signal_driven},
     signal::LAST,
-    tree,
 };
 use vfs::{Errno, OpenFile};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -127,11 +126,12 @@ fn plain(id: i32) -> Result<(i32, i32), Errno> {
 
 fn set_owner(call: &Call<'_>, file: &OpenFile, (kind, id): (i32, i32)) -> Result<u64, Errno> {
     let number = u32::try_from(id).map_err(|_| Errno::ESRCH)?;
+    let visible = call.task.visible();
     let (whom, is_there) = match kind {
         THREAD | PROCESS | GROUP if id == 0 => (Whom::Nobody, true),
-        THREAD => (Whom::Thread(number), tree::task(number).is_some()),
-        PROCESS => (Whom::Process(number), tree::process(number).is_some()),
-        GROUP => (Whom::Group(number), tree::read().group(number).next().is_some()),
+        THREAD => (Whom::Thread(number), visible.task(number).is_some()),
+        PROCESS => (Whom::Process(number), visible.process(number).is_some()),
+        GROUP => (Whom::Group(number), !visible.group(number).is_empty()),
         _ => return Err(Errno::EINVAL),
     };
     if !is_there {

@@ -3,7 +3,7 @@
 use super::{credentials, entry::Entry};
 use alloc::vec::Vec;
 use linux_raw_sys::{general as raw, prctl};
-use process::{Task, call::Call, tree};
+use process::{Task, call::Call};
 use vfs::{
     Credentials, Errno,
     credentials::{Capabilities, Ids},
@@ -181,7 +181,7 @@ fn capget(call: &mut Call<'_>) -> Result<u64, Errno> {
     let target = match id {
         0 => call.task.clone(),
         id if id > i32::MAX as u32 => return Err(Errno::EINVAL),
-        id => tree::known_task(id).ok_or(Errno::ESRCH)?,
+        id => call.task.visible().known_task(id).ok_or(Errno::ESRCH)?,
     };
     let sets = target.credentials().capabilities;
     let half = |set: Capabilities, index: usize| (set.bits() >> (32 * index)) as u32;

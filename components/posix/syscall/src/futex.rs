@@ -9,7 +9,6 @@ use process::{
     futex::{self, Requeue, Scope, VECTOR_MAX, WantedWord, inherit},
     time::clock::{Clock, Timespec},
     trace::{self, Mode, Target},
-    tree,
 };
 use rt::time::Instant;
 use vfs::Errno;
@@ -220,7 +219,10 @@ fn set_robust_list(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn get_robust_list(call: &mut Call<'_>) -> Result<u64, Errno> {
     let target = match call.int(0) {
         0 => call.task.clone(),
-        id => u32::try_from(id).ok().and_then(tree::task).ok_or(Errno::ESRCH)?,
+        id => {
+            let visible = call.task.visible();
+            u32::try_from(id).ok().and_then(|id| visible.task(id)).ok_or(Errno::ESRCH)?
+        }
     };
     let list = |task: &Arc<Task>| task.robust_list.load(Ordering::Relaxed);
     let whole = Target::task(&target.process, &target);

@@ -4,7 +4,7 @@ use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
-use process::{Task, call::Call, tree};
+use process::{Process, Task, call::Call, tree};
 use vfs::{Capabilities, Errno};
 
 /// The system calls that this file implements.
@@ -30,19 +30,20 @@ const WHO_USER: u32 = 3;
 
 fn targets(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let id = call.uint(1);
-    let own = &call.task.process;
+    let (own, visible) = (&call.task.process, call.task.visible());
     let found = match call.uint(0) {
         WHO_PROCESS if id == 0 => Vec::from([call.task.clone()]),
-        WHO_PROCESS => tree::known_task(id).into_iter().collect(),
+        WHO_PROCESS => visible.known_task(id).into_iter().collect(),
         WHO_GROUP => {
             let group = if id == 0 { own.group() } else { id };
             let tree = tree::read();
-            tree.known_tasks(tree.group(group))
+            tree.known_tasks(tree.group(group).filter(|process| visible.has(process)))
         }
         WHO_USER => {
             // As on Linux, 0 is the administrator here, and not the caller.
             let tree = tree::read();
-            tree.known_tasks(tree.processes().filter(|process| process.real_user() == id))
+            let is_wanted = |process: &Process| process.real_user() == id;
+            tree.known_tasks(tree.processes().filter(|it| is_wanted(it) && visible.has(it)))
         }
         _ => return Err(Errno::EINVAL),
     };
@@ -66,6 +67,7 @@ fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
         if !is_own && !own.has(Capabilities::SYS_NICE) {
             return Err(Errno::EPERM);
         }
+        call.task.visible().check_change(&task.process)?;
         if tree::is_alive(&task) {
             task.io_priority.store(priority, Ordering::Relaxed);
         }

@@ -9,7 +9,7 @@ use proc::procfs;
 use process::{
     Process, Task,
     call::Call,
-    files::{OnExec, install::install},
+    files::{OnExec, arrival, install::install},
     pidfd::{self, ProcessFile},
     signal::{
         self,
@@ -43,10 +43,10 @@ fn open(call: &mut Call<'_>) -> Result<u64, Errno> {
     if flags & !NONBLOCK != 0 || id <= 0 {
         return Err(Errno::EINVAL);
     }
-    match tree::process(id as u32) {
+    match call.task.visible().process(id as u32) {
         Some(process) => pidfd::install(call.task, &process, flags),
         // The id is that of a thread that does not lead a process.
-        None if tree::task(id as u32).is_some() => Err(Errno::EINVAL),
+        None if call.task.visible().task(id as u32).is_some() => Err(Errno::EINVAL),
         None => Err(Errno::ESRCH),
     }
 }
@@ -97,5 +97,6 @@ fn get_descriptor(call: &mut Call<'_>) -> Result<u64, Errno> {
     let number = call.int(1);
     let get = |task: &Arc<Task>| task.files().get(number);
     let found = trace::look(call.task, Mode::Real, Target::process(target), get)??;
+    arrival::check(&found, &call.task.credentials())?;
     install(call.task, found, OnExec::Close)
 }

@@ -369,7 +369,10 @@ fn usage_of_child(usage: &ProcessUsage) -> ResourceUsage {
 fn named(call: &Call<'_>, id: i32) -> Result<Arc<Process>, Errno> {
     match id {
         0 => Ok(call.task.process.clone()),
-        id => u32::try_from(id).ok().and_then(tree::process).ok_or(Errno::ESRCH),
+        id => {
+            let visible = call.task.visible();
+            u32::try_from(id).ok().and_then(|id| visible.process(id)).ok_or(Errno::ESRCH)
+        }
     }
 }
 

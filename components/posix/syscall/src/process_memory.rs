@@ -1,13 +1,13 @@
 //! Access to other processes' memory: process_vm_readv, process_vm_writev.
 use super::entry::Entry;
 use alloc::{sync::Arc, vec, vec::Vec};
+use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, IoVec, Room, UserSink, UserSource};
 use process::{
     Task,
     call::Call,
     trace::{self, Target},
-    tree,
 };
 use rt::PAGE_BYTES;
 use vfs::{
@@ -35,7 +35,11 @@ fn are_empty(buffers: &[IoVec]) -> bool {
 
 impl<'r> CopyRequest<'r> {
     /// Reads the request; returns `None` if there is nothing to move.
-    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<CopyRequest<'r>>, Errno> {
+    fn of(
+        call: &Call<'_>,
+        room: &'r mut Room,
+        access: ObjectAccess,
+    ) -> Result<Option<CopyRequest<'r>>, Errno> {
         let [_, own_at, own_count, their_at, their_count, flags] = call.args();
         if flags != 0 {
             return Err(Errno::EINVAL);
@@ -50,11 +54,11 @@ impl<'r> CopyRequest<'r> {
             return Ok(None);
         }
         let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
-        let memory = match tree::task(id) {
-            Some(task) => trace::memory(call.task, Target::task(&task.process, &task))?,
+        let memory = match call.task.visible().task(id) {
+            Some(task) => trace::memory(call.task, Target::task(&task.process, &task), access)?,
             None => {
-                let process = tree::process_of(id).ok_or(Errno::ESRCH)?;
-                trace::memory(call.task, Target::process(&process))?
+                let process = call.task.visible().process_of(id).ok_or(Errno::ESRCH)?;
+                trace::memory(call.task, Target::process(&process), access)?
             }
         };
         Ok(Some(CopyRequest { own, their, memory }))
@@ -95,7 +99,7 @@ impl<'r> CopyRequest<'r> {
 
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
-    let Some(request) = CopyRequest::of(call, &mut room)? else { return Ok(0) };
+    let Some(request) = CopyRequest::of(call, &mut room, ObjectAccess::Read)? else { return Ok(0) };
     let mut sink = UserSink::vectored(call.caller(), call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
@@ -110,7 +114,9 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
-    let Some(request) = CopyRequest::of(call, &mut room)? else { return Ok(0) };
+    let Some(request) = CopyRequest::of(call, &mut room, ObjectAccess::Write)? else {
+        return Ok(0);
+    };
     let mut source = UserSource::vectored(call.caller(), call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };

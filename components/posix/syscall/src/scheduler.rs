@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use proc::procfs::SLICE_MS;
-use process::{Task, call::Call, futex::inherit, limits::Resource, tree};
+use process::{Process, Task, call::Call, futex::inherit, limits::Resource, tree};
 use rt::thread::Policy;
 use vfs::{Errno, credentials::Capabilities};
 
@@ -52,7 +52,7 @@ fn sched_yield(_: &mut Call<'_>) -> Result<u64, Errno> {
 fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     match u32::try_from(id) {
         Ok(0) => Ok(call.task.clone()),
-        Ok(id) => tree::known_task(id).ok_or(Errno::ESRCH),
+        Ok(id) => call.task.visible().known_task(id).ok_or(Errno::ESRCH),
         Err(_) => Err(Errno::EINVAL),
     }
 }
@@ -60,6 +60,17 @@ fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
 /// Does the same as [`named`] for calls that fail with `ESRCH` for a negative number, too.
 fn named_or_nobody(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     named(call, id).map_err(|_| Errno::ESRCH)
+}
+
+/// Checks that the caller may change the scheduling of `target`.
+///
+/// # Errors
+/// `EPERM`.
+fn check_change(call: &Call<'_>, target: &Task) -> Result<(), Errno> {
+    if !owns(call, target) {
+        return Err(Errno::EPERM);
+    }
+    call.task.visible().check_change(&target.process)
 }
 
 fn owns(call: &Call<'_>, target: &Task) -> bool {
@@ -98,6 +109,7 @@ fn set_policy(call: &Call<'_>, target: &Arc<Task>, wanted: Wanted) -> Result<u64
     if !is_allowed {
         return Err(Errno::EPERM);
     }
+    call.task.visible().check_change(&target.process)?;
     let before_policy = target.policy.swap(policy, Ordering::Relaxed);
     let before_priority = target.real_time_priority.swap(priority, Ordering::Relaxed);
     target.is_reset_on_fork.store(is_reset_on_fork, Ordering::Relaxed);
@@ -206,9 +218,7 @@ fn sched_setaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
     let place = bytes.get_mut(..given).ok_or(Errno::EINVAL)?;
     call.memory.read_bytes(call.word(2), place)?;
     let target = named_or_nobody(call, call.int(0))?;
-    if !owns(call, &target) {
-        return Err(Errno::EPERM);
-    }
+    check_change(call, &target)?;
     let mask = u64::from_le_bytes(bytes) & present_mask();
     if mask == 0 {
         return Err(Errno::EINVAL);
@@ -233,6 +243,7 @@ fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let who = call.uint(1);
     let own = &call.task;
+    let visible = own.visible();
     let found = match call.uint(0) {
         raw::PRIO_PROCESS => {
             return Ok(alloc::vec![named_or_nobody(call, who as i32)?]);
@@ -240,12 +251,13 @@ fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
         raw::PRIO_PGRP => {
             let group = if who == 0 { own.process.group() } else { who };
             let tree = tree::read();
-            tree.known_tasks(tree.group(group))
+            tree.known_tasks(tree.group(group).filter(|process| visible.has(process)))
         }
         raw::PRIO_USER => {
             let user = if who == 0 { own.credentials().user.real } else { who };
+            let is_wanted = |process: &Process| process.real_user() == user;
             let tree = tree::read();
-            tree.known_tasks(tree.processes().filter(|process| process.real_user() == user))
+            tree.known_tasks(tree.processes().filter(|it| is_wanted(it) && visible.has(it)))
         }
         _ => return Err(Errno::EINVAL),
     };
@@ -272,9 +284,7 @@ fn setpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Ok(0);
     }
     for task in named_tasks(call)? {
-        if !owns(call, &task) {
-            return Err(Errno::EPERM);
-        }
+        check_change(call, &task)?;
         let is_raise = nice < task.nice.load(Ordering::Relaxed);
         let is_privileged = call.task.credentials().has(Capabilities::SYS_NICE);
         if is_raise && !allows_nice(&task, nice) && !is_privileged {

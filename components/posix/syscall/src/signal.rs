@@ -14,10 +14,10 @@ use process::{
         mask,
     },
     time::clock::Timespec,
-    tree,
+    tree, visible,
 };
 use rt::thread::Woken;
-use vfs::{Errno, credentials::Capabilities};
+use vfs::{Credentials, Errno, credentials::Capabilities};
 
 /// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
@@ -229,12 +229,22 @@ fn restart_syscall(call: &mut Call<'_>) -> Result<u64, Errno> {
     call.with(restart.args, restart.handler)
 }
 
-/// Checks that the caller may signal `target`: it is privileged, has the same user, or sends SIGCONT within the session.
+/// Checks that the caller may signal `target`, by its user and by its label.
+///
+/// # Errors
+/// `EPERM`; `ESRCH` if the target does not exist for the caller.
 pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Result<(), Errno> {
     if task.process.id() == target.id() {
         return Ok(());
     }
+    task.visible().check(target)?;
     let own = task.credentials();
+    check_user(task, &own, target, signal)?;
+    visible::check_signal(target, &own.subject)
+}
+
+/// Checks that the caller is privileged, has the user of `target`, or sends SIGCONT within the session.
+fn check_user(task: &Task, own: &Credentials, target: &Process, signal: u8) -> Result<(), Errno> {
     if own.has(Capabilities::KILL) {
         return Ok(());
     }
@@ -257,17 +267,17 @@ fn signal_for(number: i32, is_there: impl FnOnce() -> bool) -> Result<u8, Errno>
 }
 
 /// Returns whether kill(2) of `id` has a target.
-fn is_target(id: i32) -> bool {
+fn is_target(task: &Task, id: i32) -> bool {
     match id {
         0 | -1 => true,
         i32::MIN => false,
-        id if id < 0 => tree::read().group(id.unsigned_abs()).next().is_some(),
-        id => tree::process_of(id as u32).is_some(),
+        id if id < 0 => !task.visible().group(id.unsigned_abs()).is_empty(),
+        id => task.visible().process_of(id as u32).is_some(),
     }
 }
 
 fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let signal = signal_for(call.int(1), || is_target(call.int(0)))?;
+    let signal = signal_for(call.int(1), || is_target(call.task, call.int(0)))?;
     let own = &call.task.process;
     let info = Info::from_process(signal, info::SI_USER, own.id(), call.task.real_user());
     let group = match call.int(0) {
@@ -277,14 +287,14 @@ fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
         id if id < 0 => id.unsigned_abs(),
         id => return kill_one(call.task, id as u32, info),
     };
-    kill_many(call.task, || tree::read().group(group).cloned().collect(), info)
+    kill_many(call.task, || call.task.visible().group(group), info)
 }
 
 /// Signals all processes except the caller and process 1. Processes that may not be signalled are skipped without an error.
 fn kill_all(task: &Task, info: Info) -> Result<u64, Errno> {
     let own = task.process.id();
-    let is_other = |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own;
-    match kill_many(task, || tree::read().processes().filter(is_other).cloned().collect(), info) {
+    let is_other = |process: &Process| process.id() != tree::INIT && process.id() != own;
+    match kill_many(task, || task.visible().all(is_other), info) {
         Err(Errno::EPERM) => Ok(0),
         other => other,
     }
@@ -297,7 +307,7 @@ fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {
         }
         return Ok(0);
     }
-    let target = tree::process_of(id).ok_or(Errno::ESRCH)?;
+    let target = task.visible().process_of(id).ok_or(Errno::ESRCH)?;
     check_permission(task, &target, info.number())?;
     if info.number() != 0 {
         signal::send_to_process(&target, info)?;
@@ -350,7 +360,7 @@ fn send_to_thread(
     thread: i32,
     signal: i32,
 ) -> Result<u64, Errno> {
-    let (target, life) = find_thread(group, thread)?;
+    let (target, life) = find_thread(call.task, group, thread)?;
     let signal = decode_signal(signal)?;
     check_permission(call.task, &target.process, signal)?;
     if signal != 0 {
@@ -377,11 +387,15 @@ fn send_to_known(target: &Arc<Task>, life: ThreadLife, info: Info) -> Result<(),
 }
 
 /// Returns the thread; a first thread that has ended is found until its process was waited for.
-fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, ThreadLife), Errno> {
+fn find_thread(
+    caller: &Task,
+    group: Option<i32>,
+    thread: i32,
+) -> Result<(Arc<Task>, ThreadLife), Errno> {
     let id = u32::try_from(thread).ok().filter(|id| *id != 0).ok_or(Errno::EINVAL)?;
-    let found = match tree::task(id) {
+    let found = match caller.visible().task(id) {
         Some(task) => (task, ThreadLife::Running),
-        None => (tree::known_task(id).ok_or(Errno::ESRCH)?, ThreadLife::Ended),
+        None => (caller.visible().known_task(id).ok_or(Errno::ESRCH)?, ThreadLife::Ended),
     };
     match group {
         Some(group) if found.0.process.id() != group as u32 => Err(Errno::ESRCH),
@@ -435,7 +449,7 @@ fn read_info(
 fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let id = call.uint(0);
     let info = read_info(call, (1, 2), SignalTarget::of(id, call.task.id()))?;
-    signal_for(info.signal, || tree::process_of(id).is_some())?;
+    signal_for(info.signal, || call.task.visible().process_of(id).is_some())?;
     kill_one(call.task, id, info)
 }
 
@@ -447,7 +461,7 @@ fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let info = info?;
-    let (target, life) = find_thread(Some(call.int(0)), call.int(1))?;
+    let (target, life) = find_thread(call.task, Some(call.int(0)), call.int(1))?;
     decode_signal(info.signal)?;
     check_permission(call.task, &target.process, info.number())?;
     if info.number() != 0 {

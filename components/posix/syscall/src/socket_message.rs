@@ -12,8 +12,7 @@ use objects::socket::{
 use process::{
     Task,
     call::Call,
-    files::{OnExec, install::reserve},
-    tree,
+    files::{OnExec, arrival, install::reserve},
 };
 use vfs::{Capabilities, Errno, OpenFile};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -192,7 +191,7 @@ fn check_identity(task: &Task, data: &[u8]) -> Result<Identity, Errno> {
     if !may {
         return Err(Errno::EPERM);
     }
-    if process != task.process.id() && tree::process(process).is_none() {
+    if process != task.process.id() && task.visible().process(process).is_none() {
         return Err(Errno::ESRCH);
     }
     Ok(Identity { process, user, group })
@@ -291,8 +290,8 @@ impl ControlPart<'_> {
         self.used += length.next_multiple_of(size_of::<u64>()).min(room) as u64;
         Ok(())
     }
-    /// Installs descriptors in the program, as many as there is room for and as have a place for their numbers; the others are
-    /// closed. As on Linux, that is no error: the data say that they were cut.
+    /// Installs descriptors in the program: those that it may have, as many as there is room for and as have a place for their
+    /// numbers; the others are closed. As on Linux, that is no error: the data say that they were cut.
     fn put_files(
         &mut self,
         task: &Task,
@@ -304,7 +303,9 @@ impl ControlPart<'_> {
         let table = task.files();
         let count = files.len();
         let mut length = CONTROL_BYTES;
-        for file in files.into_iter().take(most) {
+        let who = task.credentials();
+        let admitted = files.into_iter().filter(|file| arrival::check(file, &who).is_ok());
+        for file in admitted.take(most) {
             // The message was removed: memory for the descriptor is not refused.
             let next = || reserve(task, &table, on_exec);
             let Ok(descriptor) = rt::memory::with_reserve(next) else { break };

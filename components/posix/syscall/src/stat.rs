@@ -3,7 +3,10 @@ use super::{
     entry::Entry,
     place::{Named, walk_flags},
 };
-use interfaces::file_system::{Attributes, FileTime};
+use interfaces::{
+    file_system::{Attributes, FileTime},
+    monitor::ObjectAccess,
+};
 use linux_raw_sys::general as raw;
 use process::{
     call::Call,
@@ -16,6 +19,7 @@ use vfs::{
     Errno, MountFlags, Path, Walk,
     operations::attributes::{AccessIds, FileStatus},
     permission::Want,
+    security,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -159,7 +163,21 @@ fn newfstatat(call: &mut Call<'_>) -> Result<u64, Errno> {
     write_stat(call, 2, &place)
 }
 
+/// Checks that the caller may still see a generated file: the object that it shows may have got another label since the file was
+/// opened.
+///
+/// # Errors
+/// `EACCES`.
+fn check_shown(call: &Call<'_>, place: &Path) -> Result<(), Errno> {
+    let vnode = place.vnode();
+    match vnode.node().is_some() && security::is_enforced() {
+        true => vnode.admit(&call.task.credentials(), ObjectAccess::Read),
+        false => Ok(()),
+    }
+}
+
 fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errno> {
+    check_shown(call, place)?;
     let FileStatus { attributes, device, .. } = place.status();
     let mode = mode_of(place, &attributes);
     let times = [attributes.accessed, attributes.modified, attributes.changed];
@@ -205,6 +223,7 @@ fn statx(call: &mut Call<'_>) -> Result<u64, Errno> {
         false => Named::at(call, 0, 1)?,
     };
     let place = named.walk(&Scope::of(call.task), walk)?;
+    check_shown(call, &place)?;
     call.memory.write(call.word(4), &statx_of(&place))?;
     Ok(0)
 }

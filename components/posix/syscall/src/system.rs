@@ -181,11 +181,12 @@ fn prlimit64(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let target = match call.int(0) {
         0 => call.task.process.clone(),
-        id => u32::try_from(id).ok().and_then(tree::process).ok_or(Errno::ESRCH)?,
+        id => find_process(call, id as u64).ok_or(Errno::ESRCH)?,
     };
     check_limit_access(call.task, &target)?;
     let old = target.limits.get(call.uint(1)).ok_or(Errno::EINVAL)?;
     if let Some([soft, hard]) = new {
+        call.task.visible().check_change(&target)?;
         set_limit(call, &target, call.uint(1), Limit { soft, hard })?;
     }
     if call.word(3) != 0 {
@@ -230,9 +231,9 @@ fn set_limit(
     Ok(())
 }
 
-/// Returns whether there is a process with that number.
-fn is_process(number: u64) -> bool {
-    u32::try_from(number).ok().and_then(tree::process).is_some()
+/// Returns the process with that number, if there is one for the caller.
+fn find_process(call: &Call<'_>, number: u64) -> Option<Arc<Process>> {
+    u32::try_from(number).ok().and_then(|number| call.task.visible().process(number))
 }
 
 fn set_command(call: &Call<'_>, name: u64) -> Result<(), Errno> {
@@ -304,7 +305,8 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(Errno::EPERM);
         }
         // There are no tracers, so the choice of one has no effect.
-        prctl::PR_SET_PTRACER if matches!(second, 0 | u64::MAX) || is_process(second) => {}
+        prctl::PR_SET_PTRACER
+            if matches!(second, 0 | u64::MAX) || find_process(call, second).is_some() => {}
         // This arm also takes an option from above with arguments that it refuses. Both answers are EINVAL.
         option => return capabilities::prctl(call.task, option, rest),
     }

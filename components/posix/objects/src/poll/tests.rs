@@ -8,12 +8,13 @@ use vfs::{
     NOBODY,
     file::IoFlags,
     io::{SliceSink, SliceSource},
+    security::Label,
 };
 
 const NONBLOCKING: IoFlags = IoFlags { is_nonblocking: true, is_append: false };
 
 fn counter(count: u64, mode: ReadMode) -> Arc<OpenFile> {
-    let place = anonymous::EVENTFD.place().unwrap().clone();
+    let place = anonymous::EVENTFD.place(Label::of_new_object()).unwrap();
     OpenFile::new(Arc::new(EventCounter::new(count, mode)), place, raw::O_RDWR)
 }
 
@@ -125,7 +126,7 @@ fn many_ready_entries_take_turns() {
 
 #[test]
 fn epolls_may_watch_epolls_but_not_in_a_circle() {
-    let place = || anonymous::EVENTPOLL.place().unwrap().clone();
+    let place = || anonymous::EVENTPOLL.place(Label::of_new_object()).unwrap();
     let (outer, inner) = (Epoll::new(), Epoll::new());
     let outer_file = OpenFile::new(outer.clone(), place(), raw::O_RDWR);
     let inner_file = OpenFile::new(inner.clone(), place(), raw::O_RDWR);
@@ -167,7 +168,7 @@ fn what_cannot_be_polled_and_what_is_always_ready_is_known_without_a_look() {
     let file = counter(1, ReadMode::Whole);
     assert_eq!(known(None, Ready::IN), Some(Ready::INVALID));
     assert_eq!(known(Some(&file), Ready::IN), None);
-    let place = anonymous::EVENTFD.place().unwrap().clone();
+    let place = anonymous::EVENTFD.place(Label::of_new_object()).unwrap();
     let only = EventCounter::new(1, ReadMode::Whole);
     let only = OpenFile::new(Arc::new(only), place, raw::O_PATH);
     assert_eq!(known(Some(&only), Ready::IN), Some(Ready::INVALID));

@@ -207,7 +207,8 @@ impl Terminal {
         let found = {
             let tree = tree::read();
             let member = tree.group(group).next().cloned();
-            member.or_else(|| tree.process(group)).map(|member| member.session().id())
+            let member = member.or_else(|| tree.process(group));
+            member.filter(|it| task.visible().has(it)).map(|member| member.session().id())
         };
         match found {
             None => Err(Errno::ESRCH),

@@ -68,21 +68,21 @@ impl Node for ContextDirectory {
     fn label(&self) -> Option<&'static Label> {
         label_of(&self.subject)
     }
-    fn lookup(&self, wanted: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, wanted: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
         let mut files = FILES.iter().enumerate();
         let found = files.find(|(_, (name, _))| name.as_bytes() == wanted);
         let (index, &(_, shown)) = found.ok_or(Errno::ENOENT)?;
-        self.subject.check_known(Errno::ENOENT)?;
+        self.subject.check_known(viewer.task, Errno::ENOENT)?;
         let (subject, inode) = (self.subject.clone(), self.inode_of(index));
         Ok(Arc::new(ContextFile { subject, inode, shown, opener: None }))
     }
     fn entries(
         &self,
         position: u64,
-        _: &dyn Principal,
+        caller: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
-        self.subject.check_known(Errno::ENOENT)?;
+        self.subject.check_known(caller, Errno::ENOENT)?;
         let from = usize::try_from(position).unwrap_or(usize::MAX);
         let _ = FILES.iter().enumerate().skip(from).try_for_each(|(index, (name, _))| {
             take(&DirectoryEntry {
@@ -124,7 +124,7 @@ impl Node for ContextFile {
     }
     /// Returns the text with a NUL at its end; nothing if the context is not set.
     fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
-        self.subject.check_known(Errno::ESRCH)?;
+        self.subject.check_known(reader, Errno::ESRCH)?;
         let who = self.subject.known_task().ok_or(Errno::ESRCH)?.credentials();
         if let Some(reader) = Task::of(reader) {
             let reader = reader.credentials();
@@ -138,7 +138,7 @@ impl Node for ContextFile {
         if programs.is_none_or(|(opener, own)| opener.as_ptr() != Arc::as_ptr(&own)) {
             return Err(Errno::EPERM);
         }
-        self.subject.check_known(Errno::ESRCH)?;
+        self.subject.check_known(writer, Errno::ESRCH)?;
         let thread = self.subject.thread.as_ref().map(|thread| thread.id());
         if task.id() != thread.unwrap_or(self.subject.process.id()) {
             return Err(Errno::EACCES);

@@ -8,6 +8,7 @@ use vfs::{
     ChildCache, Errno, OpenFile, Path, Principal,
     digits::Digits,
     generated::{Child, Node, Viewer, attributes},
+    security::Label,
 };
 
 /// The two directories.
@@ -38,6 +39,9 @@ impl Descriptors {
 }
 
 impl Node for Descriptors {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Directory, self.permissions(), self.subject.owner())
     }
@@ -134,6 +138,9 @@ impl Descriptor {
 struct DescriptorLink(Descriptor);
 
 impl Node for DescriptorLink {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.0.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         let Descriptor { subject, inode, number } = &self.0;
         let file = subject.task().and_then(|task| task.files().get(*number).ok());
@@ -156,6 +163,9 @@ impl Node for DescriptorLink {
 struct Report(Descriptor);
 
 impl Node for Report {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.0.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         attributes(self.0.inode, FileType::Regular, 0o444, self.0.subject.owner())
     }

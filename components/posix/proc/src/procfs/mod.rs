@@ -13,6 +13,7 @@
 //! | `report`, `status` | contents of a process's files |
 //! | `attributes` | `attr`: contexts of mandatory access control |
 //! | `login` | `loginuid` and `sessionid` |
+//! | `security` | `attr` |
 //! | `maps` | its memory: `maps`, `smaps`, `smaps_rollup` |
 //! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
 //! | `memory_text` | files that show memory as it was at open |

@@ -18,6 +18,7 @@ use process::{
     Process, Task,
     trace::{self, Mode, Target},
     tree,
+    visible::exists_for,
 };
 use vfs::{
     ChildCache, Errno, Path, Principal,
@@ -25,7 +26,7 @@ use vfs::{
     digits::Digits,
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
-    security,
+    security::{self, Label},
 };
 
 /// A process, or one thread of it.
@@ -57,10 +58,17 @@ impl Subject {
             |task: &Arc<Task>| task.id() != self.process.id() && !self.process.has_task(task);
         !is_known || self.thread.as_ref().is_some_and(has_ended)
     }
+    /// Checks that its files exist for `viewer`.
+    ///
     /// # Errors
-    /// `error` if it is.
-    pub fn check_known(&self, error: Errno) -> Result<(), Errno> {
-        if self.is_gone() { Err(error) } else { Ok(()) }
+    /// `error` if the process was waited for, if the thread has ended, or if the process does not exist for the viewer (any more).
+    pub fn check_known(&self, viewer: &dyn Principal, error: Errno) -> Result<(), Errno> {
+        let is_known = exists_for(&self.process, viewer) && !self.is_gone();
+        if is_known { Ok(()) } else { Err(error) }
+    }
+    /// Checks that `writer` may still change the process, whose label may be another one than when its file was opened.
+    fn check_change(&self, writer: &dyn Principal) -> Result<(), Errno> {
+        Task::of(writer).map_or(Ok(()), |task| task.visible().check_change(&self.process))
     }
     /// Returns effective user and group as owner of its files; root if its own user may not inspect it.
     pub fn owner(&self) -> (u32, u32) {
@@ -182,7 +190,7 @@ const ITEMS: &[(&str, Item)] = &[
     ("fdinfo", Item::Descriptors(View::Reports)),
     ("task", Item::Threads),
     ("net", Item::Network),
-    (CHILDREN, Item::File(0o444, report::children)),
+    (CHILDREN, Item::Graded(0o444, report::children)),
     ("attr", Item::Contexts),
 ];
 
@@ -253,6 +261,9 @@ fn place(index: usize) -> u64 {
 }
 
 impl Node for ProcessDirectory {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         let links = 2
             + DIRECTORIES
@@ -275,9 +286,9 @@ impl Node for ProcessDirectory {
             act(cache, place(index));
         }
     }
-    fn lookup(&self, wanted: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, wanted: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
         let (index, &(name, ref item)) = self.find(wanted).ok_or(Errno::ENOENT)?;
-        self.subject.check_known(Errno::ENOENT)?;
+        self.subject.check_known(viewer.task, Errno::ENOENT)?;
         let (subject, inode) = (self.subject.clone(), self.subject.inode(place(index)));
         Ok(match *item {
             Item::File(permissions, content) => {
@@ -304,10 +315,10 @@ impl Node for ProcessDirectory {
     fn entries(
         &self,
         position: u64,
-        _: &dyn Principal,
+        caller: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
-        self.subject.check_known(Errno::ENOENT)?;
+        self.subject.check_known(caller, Errno::ENOENT)?;
         let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
             inode: match item {
                 Item::Network => network_inode(),
@@ -344,6 +355,9 @@ enum FileContent {
 }
 
 impl Node for ProcessFile {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, self.permissions, self.subject.owner())
     }
@@ -370,7 +384,7 @@ impl Node for ProcessFile {
     }
     fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         if !COMMON.contains(&self.name) {
-            self.subject.check_known(Errno::ESRCH)?;
+            self.subject.check_known(reader, Errno::ESRCH)?;
         }
         match self.content {
             FileContent::Open(content) => content(&self.subject),
@@ -384,6 +398,7 @@ impl Node for ProcessFile {
         }
     }
     fn write(&self, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+        self.subject.check_change(writer)?;
         match self.name {
             "comm" => report::set_comm(&self.subject, data, writer),
             "oom_score_adj" => report::set_oom_adjustment(&self.subject, data, writer),
@@ -391,6 +406,7 @@ impl Node for ProcessFile {
         }
     }
     fn write_at(&self, offset: u64, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+        self.subject.check_change(writer)?;
         match self.name {
             "loginuid" => login::set_user(&self.subject, offset, data, writer),
             _ => self.write(data, writer),
@@ -418,6 +434,9 @@ struct MapFile {
 }
 
 impl Node for MapFile {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
     }
@@ -437,11 +456,14 @@ struct OpenMap {
 }
 
 impl Node for OpenMap {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
     }
-    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
-        self.subject.check_known(Errno::ESRCH)?;
+    fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
+        self.subject.check_known(reader, Errno::ESRCH)?;
         (self.text)(&self.subject, self.memory.upgrade().as_deref())
     }
 }
@@ -464,6 +486,9 @@ struct MemoryFile {
 }
 
 impl Node for MemoryFile {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         let permissions = if matches!(self.view, MemoryView::Whole) { 0o600 } else { 0o400 };
         attributes(self.inode, FileType::Regular, permissions, self.subject.owner())
@@ -494,6 +519,9 @@ impl ProcessLink {
 }
 
 impl Node for ProcessLink {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Symlink, 0o777, self.subject.owner())
     }
@@ -525,6 +553,9 @@ impl Threads {
 }
 
 impl Node for Threads {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.subject.process.label())
+    }
     fn attributes(&self) -> Attributes {
         let links = 2 + self.threads().len() as u32;
         let user = self.subject.user();
@@ -545,10 +576,10 @@ impl Node for Threads {
     fn entries(
         &self,
         position: u64,
-        _: &dyn Principal,
+        caller: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
-        self.subject.check_known(Errno::ENOENT)?;
+        self.subject.check_known(caller, Errno::ENOENT)?;
         let process = self.subject.process.id();
         let mut later = self.threads().into_iter().filter(|id| u64::from(*id) > position);
         let _ = later.try_for_each(|id| {

@@ -5,7 +5,7 @@ use core::{fmt::Write, sync::atomic::Ordering};
 use memory::{ProgramLayout, report::Sizes};
 use process::{
     Process, Task, io_counts, limits::INFINITY, object::ticks, oom, profile,
-    signal::state::StopState, tree, wait,
+    signal::state::StopState, tree, visible::exists_for, wait,
 };
 use vfs::{Capabilities, Errno, Mount, Path, Principal, digits::Text, namespace::Namespace};
 
@@ -112,11 +112,13 @@ fn number(text: &[u8]) -> Result<i32, Errno> {
     i32::try_from(if is_negative { -value } else { value }).map_err(|_| Errno::ERANGE)
 }
 
-/// Returns the processes that a thread has made and not waited for, oldest first, each followed by a blank.
-pub fn children(subject: &Subject) -> Result<Vec<u8>, Errno> {
+/// Returns the processes that a thread has made and not waited for, and that exist for `reader`, oldest first, each followed by a
+/// blank.
+pub fn children(subject: &Subject, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
     let Some(task) = &subject.thread else { return Ok(Vec::new()) };
     let tree = tree::read();
-    let own = tree.children(subject.process.id()).filter(|child| wait::is_of(child, task));
+    let is_shown = |child: &Process| wait::is_of(child, task) && exists_for(child, reader);
+    let own = tree.children(subject.process.id()).filter(|child| is_shown(child));
     Ok(own.flat_map(|child| format!("{} ", child.id()).into_bytes()).collect())
 }
 

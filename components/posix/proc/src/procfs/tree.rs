@@ -23,13 +23,17 @@ use objects::{
         local,
     },
 };
-use process::{exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree};
+use process::{
+    Process, exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree,
+    visible::exists_for,
+};
 use vfs::{
     ChildCache, Errno, Principal,
     digits::{Digits, write_decimal},
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
     protection::Protection,
+    security::is_enforced,
 };
 
 /// Name of the link to the network files of the process that follows it, and of the directory that they are in.
@@ -429,25 +433,38 @@ pub struct Root;
 
 impl Node for Root {
     fn attributes(&self) -> Attributes {
-        let links = 2 + directories(ROOT) + tree::read().processes().count() as u32;
+        // The number of all processes would tell each level of the others.
+        let processes = if is_enforced() { 0 } else { tree::read().processes().count() as u32 };
+        let links = 2 + directories(ROOT) + processes;
         let known = attributes(ROOT_INODE, FileType::Directory, PERMISSIONS, ROOT_USER);
         Attributes { links, ..known }
     }
     fn permissions(&self) -> u16 {
         PERMISSIONS
     }
-    fn with_cache(&self, name: &[u8], _: &dyn Principal, act: &mut dyn FnMut(&ChildCache, u64)) {
-        if let Some(process) = parse_id(name).and_then(tree::process) {
+    fn with_cache(
+        &self,
+        name: &[u8],
+        caller: &dyn Principal,
+        act: &mut dyn FnMut(&ChildCache, u64),
+    ) {
+        let process = parse_id(name).and_then(tree::process);
+        if let Some(process) = process.filter(|process| exists_for(process, caller)) {
             act(&process.files_about_it, 0);
         }
     }
-    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
+        let known = |process: &Process| exists_for(process, viewer.task);
         match parse_id(name) {
             // A thread's id leads to the thread, although only processes are listed.
             Some(id) => match (tree::process(id), tree::task(id)) {
-                (Some(process), _) => Ok(Arc::new(ProcessDirectory::of_process(process))),
-                (None, Some(task)) => Ok(Arc::new(ProcessDirectory::of_thread(task))),
-                (None, None) => Err(Errno::ENOENT),
+                (Some(process), _) if known(&process) => {
+                    Ok(Arc::new(ProcessDirectory::of_process(process)))
+                }
+                (None, Some(task)) if known(&task.process) => {
+                    Ok(Arc::new(ProcessDirectory::of_thread(task)))
+                }
+                _ => Err(Errno::ENOENT),
             },
             None => find(ROOT, ROOT_INODE, name),
         }
@@ -458,7 +475,7 @@ impl Node for Root {
     fn entries(
         &self,
         position: u64,
-        _: &dyn Principal,
+        caller: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
         if list(ROOT, ROOT_INODE, position, take).is_break() {
@@ -466,8 +483,9 @@ impl Node for Root {
         }
         let first = position.saturating_sub(TABLE_MAX);
         let tree = tree::read();
-        let ids = tree.processes().map(|process| process.id());
-        let _ = ids.filter(|id| u64::from(*id) > first).try_for_each(|id| {
+        let later = tree.processes().filter(|process| u64::from(process.id()) > first);
+        let shown = later.filter(|process| exists_for(process, caller)).map(|process| process.id());
+        let _ = shown.into_iter().try_for_each(|id| {
             take(&DirectoryEntry {
                 inode: super::process::inode(id, 0, 0),
                 file_type: Some(FileType::Directory),

@@ -21,6 +21,7 @@ pub mod arguments;
 mod credentials;
 pub mod elf;
 pub mod file;
+mod flush;
 mod image;
 mod place;
 pub mod replace;

@@ -7,7 +7,7 @@
 //! All of it is under the process's exec guard ([`crate::exec_guard`]): what the rights of the program are decided by
 //! does not change until it has them.
 use crate::{
-    exec::{self, Image, Program},
+    exec::{self, Image, Program, flush},
     files::sharing::FsExec,
     limits::{Limit, Resource},
     object::Process,
@@ -153,12 +153,17 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     Ok(())
 }
 
-/// Ends an exec, once nothing of the task uses the memory of the old program: closes descriptors, and lets the parent of a
+/// Ends an exec, once nothing of the task uses the memory of the old program: closes descriptors, also those that a new subject may
+/// not have, and lets the parent of a
 /// vfork go on. The end of a pipe that closes here may tell another program that the new program runs; nothing shows the
 /// old one to it then.
 #[cold]
 pub fn finish(task: &Task) {
     task.files().close_on_exec(task);
+    if task.attention() & attention::ENTERED != 0 {
+        task.lower_attention(attention::ENTERED);
+        flush::flush(task);
+    }
     task.process.released.signal();
 }
 
@@ -179,6 +184,10 @@ fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
         process.limits.set(Resource::Stack as u32, Limit { soft, ..stack });
     }
     tree::set_real_user(process, image.credentials.user.real);
+    if image.credentials.subject != task.credentials().subject {
+        process.set_label(image.credentials.subject.label());
+        task.raise_attention(attention::ENTERED);
+    }
     task.set_credentials(image.credentials);
     process.set_memory(Some(image.memory))
 }

@@ -1,16 +1,25 @@
 //! Paths of objects that have no name: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
-use alloc::sync::Arc;
+use alloc::{collections::BTreeMap, sync::Arc};
 use core::{
     any::Any,
     sync::atomic::{AtomicU64, Ordering},
 };
 use interfaces::file_system::{Attributes, FileType};
-use rt::sync::Once;
+use labels::ContextId;
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
 use vfs::{
     Active, Credentials, Errno, Mount, Path, Principal, Vnode,
     file::File,
     generated::{self, Node},
+    security::{self, Label},
 };
+
+lock_class! {
+    static LABELLED = "files.labelled";
+}
 
 /// Name of the file system to which event files belong.
 const EVENT_TYPE: &str = "anon_inodefs";
@@ -88,16 +97,22 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
     let known = attributes(FileType::Fifo, (who.user.fs, who.group.fs));
     let path = place(pipes()?, "pipe", (known, Anonymous::shared()))?;
     *path.vnode().pipe().lock() = Some(pipe);
+    path.vnode().note_label(Some(who.subject.label()));
     Ok(path)
 }
 
-/// Makes the path of a stream of the host: to programs it looks like a pipe.
+/// Makes the path of a stream of the host: to programs it looks like a pipe, with the label of the console.
 ///
 /// # Errors
 /// `ENOMEM`.
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     let known = attributes(FileType::Fifo, (0, 0));
-    place(pipes()?, "pipe", (known, Anonymous::new(known, Some(stream))))
+    let path = place(pipes()?, "pipe", (known, Anonymous::new(known, Some(stream))))?;
+    let console = security::monitor().and_then(|monitor| monitor.device("/dev/console"));
+    if let Some(console) = console {
+        path.vnode().assign(security::of_context(console)?);
+    }
+    Ok(path)
 }
 
 /// Makes the path of a new socket, whose number is its inode number.
@@ -108,7 +123,9 @@ pub fn socket_place(who: &Credentials, number: u64) -> Result<Path, Errno> {
     let mount = SOCKETS.get_or_try_init(|| mount("sockfs"))?;
     let owner = (who.user.fs, who.group.fs);
     let known = generated::attributes(number, FileType::Socket, 0o777, owner);
-    place(mount, "socket", (known, Anonymous::shared()))
+    let path = place(mount, "socket", (known, Anonymous::shared()))?;
+    path.vnode().note_label(Some(who.label_of_socket()));
+    Ok(path)
 }
 
 /// Returns whether `place` is in a file system that is not mounted.
@@ -121,10 +138,13 @@ pub fn is_event_file(place: &Path) -> bool {
     place.mount.instance().info().type_name == EVENT_TYPE
 }
 
-/// A kind of event files. All files of a kind share a place, and those of all kinds share a vnode, as on Linux.
+/// A kind of event files. All files of a kind share a place, and those of all kinds share a vnode, as on Linux. With mandatory
+/// access control that holds for the files of the same label.
 pub struct EventKind {
     name: &'static str,
     place: Once<Path>,
+    /// The places of files with labels.
+    labelled: Mutex<BTreeMap<ContextId, Path>>,
 }
 
 /// The files of eventfd(2).
@@ -144,13 +164,33 @@ pub static TIMERFD: EventKind = EventKind::new("anon_inode:[timerfd]");
 
 impl EventKind {
     const fn new(name: &'static str) -> EventKind {
-        EventKind { name, place: Once::new() }
+        let labelled = Mutex::new(&LABELLED, BTreeMap::new());
+        EventKind { name, place: Once::new(), labelled }
     }
-    /// Returns the path of the files.
+    /// Returns the path of the files that subjects with the label `maker` make.
     ///
     /// # Errors
     /// `ENOMEM`, at the first use.
-    pub fn place(&self) -> Result<&Path, Errno> {
+    pub fn place(&self, maker: &'static Label) -> Result<Path, Errno> {
+        match maker.context() {
+            None => self.shared_place().cloned(),
+            Some(context) => self.labelled_place(context, maker),
+        }
+    }
+    #[cold]
+    fn labelled_place(&self, context: ContextId, label: &'static Label) -> Result<Path, Errno> {
+        if let Some(known) = self.labelled.lock().get(&context) {
+            return Ok(known.clone());
+        }
+        let shared = self.shared_place()?;
+        let instance = shared.mount.instance();
+        let node = Anonymous::new(shared.vnode().attributes(), None);
+        let vnode = Vnode::generated(instance, node);
+        vnode.note_label(Some(label));
+        let path = Path::anonymous(&shared.mount, self.name.as_bytes(), vnode)?;
+        Ok(self.labelled.lock().entry(context).or_insert(path).clone())
+    }
+    fn shared_place(&self) -> Result<&Path, Errno> {
         self.place.get_or_try_init(|| {
             let (mount, vnode) = EVENTS.get_or_try_init(|| {
                 let mount = mount(EVENT_TYPE)?;

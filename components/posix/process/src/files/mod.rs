@@ -5,6 +5,7 @@
 //! drop may write, wake or block. `docs/descriptors.md` has the details. Source: POSIX.1-2017 2.14,
 //! dup(2), fcntl(2), close_range(2).
 pub mod anonymous;
+pub mod arrival;
 pub(crate) mod context;
 pub mod install;
 pub mod notes;

@@ -13,7 +13,7 @@ use crate::{
         number::{SIGIO, SIGURG},
         send,
     },
-    tree,
+    tree, visible,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -249,7 +249,7 @@ impl Setting {
 
 /// The permission of one process to signal another.
 trait MaySignal {
-    /// Returns whether the receiver may be signalled: by root, or by the same user.
+    /// Returns whether the receiver may be signalled: by root, or by the same user, if the labels allow it.
     fn may_signal(&self, process: &Process) -> bool;
 }
 
@@ -260,6 +260,8 @@ impl MaySignal for Credentials {
             None => vfs::credentials::Ids::all(process.real_user()),
         };
         let is_same = |id: u32| id == their.real || id == their.saved;
-        self.user.effective == 0 || is_same(self.user.real) || is_same(self.user.effective)
+        let is_permitted =
+            self.user.effective == 0 || is_same(self.user.real) || is_same(self.user.effective);
+        is_permitted && visible::check_signal(process, &self.subject).is_ok()
     }
 }

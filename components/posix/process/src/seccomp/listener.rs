@@ -5,7 +5,11 @@
 //! the listener's holder receives it, inspects it, may add descriptors to the task's table, and answers. When the last
 //! listener is closed, all waiting calls fail with `ENOSYS`; when the last task with the filter has ended, the listener
 //! reports a hang-up. Lock: `seccomp.notices`, a leaf.
-use crate::{call::Restart, files::slots::OnExec, task::Task};
+use crate::{
+    call::Restart,
+    files::{arrival, slots::OnExec},
+    task::Task,
+};
 use alloc::{sync::Arc, vec::Vec};
 use bpf::Call;
 use linux_raw_sys::general as raw;
@@ -340,6 +344,7 @@ impl Listener {
         let file = caller.files().get(source)?;
         let task = self.0.state.lock().received(id)?.task.clone();
         let on_exec = OnExec::from_flag(wanted_flags, raw::O_CLOEXEC);
+        arrival::check(&file, &task.credentials())?;
         let limit = task.process.limits.open_files();
         let fd = match is_wanted {
             true => task.files().put(file, wanted, limit, on_exec, &*task)?,

@@ -13,6 +13,7 @@ use crate::{
     object::{Process, ticks},
     task::{Task, attention},
     tree::{self, Tree},
+    visible,
 };
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -135,9 +136,12 @@ fn check_complete(state: &mut ProcessSignals) -> Option<ChildChange> {
     Some(ChildChange::Stopped(signal))
 }
 
-/// Sends the parent SIGCHLD (unless SA_NOCLDSTOP) and wakes its waits.
+/// Sends the parent SIGCHLD (unless SA_NOCLDSTOP) and wakes its waits, if it may know of the change.
 pub fn tell_parent(tree: &Tree, process: &Process, change: ChildChange, wakes: &mut Wakes) {
     let Some(parent) = tree.process(process.parent_id()) else { return };
+    if visible::is_concealed(process, &parent) {
+        return;
+    }
     let (code, status) = match change {
         ChildChange::Stopped(signal) => (ChildCode::Stopped, i32::from(signal)),
         ChildChange::Continued => (ChildCode::Continued, i32::from(SIGCONT)),

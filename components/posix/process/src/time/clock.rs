@@ -84,7 +84,7 @@ impl Clock {
             return if is_own { Ok(Clock::Thread(id)) } else { Err(Errno::EINVAL) };
         }
         let id = if id == 0 { task.process.id() } else { id };
-        tree::process(id).map(|_| Clock::Process(id)).ok_or(Errno::EINVAL)
+        task.visible().process(id).map(|_| Clock::Process(id)).ok_or(Errno::EINVAL)
     }
     /// Returns the clock for relative times: setting the wall clock does not affect it.
     #[inline]

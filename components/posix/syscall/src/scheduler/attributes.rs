@@ -3,7 +3,7 @@
 //! ```text
 //!  0 size  4 policy  8 flags  16 nice  20 priority  24 runtime  32 deadline  40 period
 //! ```
-use super::{Wanted, allows_nice, is_real_time, named, owns, set_policy};
+use super::{Wanted, allows_nice, check_change, is_real_time, named, set_policy};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use process::call::Call;
@@ -60,9 +60,10 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     let is_allowed = nice >= before
         || allows_nice(&target, nice)
         || call.task.credentials().has(Capabilities::SYS_NICE);
-    if !is_allowed || !owns(call, &target) {
+    if !is_allowed {
         return Err(Errno::EPERM);
     }
+    check_change(call, &target)?;
     target.nice.store(nice, Ordering::Relaxed);
     let wanted = Wanted { policy, priority: new.priority, is_reset_on_fork };
     let set = set_policy(call, &target, wanted);

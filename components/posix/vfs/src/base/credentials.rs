@@ -220,6 +220,11 @@ impl Credentials {
             previous: None,
         }
     }
+    /// Returns the label of sockets that it makes: the one asked for (setsockcreatecon(3)), or that of its subject.
+    pub fn label_of_socket(&self) -> &'static Label {
+        let asked = self.asked.as_ref().and_then(|asked| asked.socket);
+        asked.unwrap_or_else(|| self.subject.label())
+    }
     /// Returns whether all of `wanted` are effective.
     pub fn has(&self, wanted: Capabilities) -> bool {
         self.capabilities.effective.contains(wanted)

@@ -44,7 +44,8 @@ pub trait Node: Send + Sync {
     fn permissions(&self) -> u16 {
         self.attributes().permissions
     }
-    /// Returns the label of mandatory access control; `None` for that of its file system.
+    /// Returns the label of mandatory access control, which is asked for at each access, and may change; `None` for that of its
+    /// file system.
     fn label(&self) -> Option<&'static Label> {
         None
     }

@@ -54,8 +54,11 @@ pub fn check(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> 
 }
 
 /// Checks `want` against the label: searching a directory is reading it, and reading a FIFO changes it.
+///
+/// # Errors
+/// `EACCES`; errors of reading the label.
 #[inline]
-fn check_label(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
+pub fn check_label(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
     if want.contains(Want::WRITE) {
         vnode.admit(who, ObjectAccess::Write)?;
     }

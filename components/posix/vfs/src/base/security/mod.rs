@@ -186,6 +186,21 @@ pub fn are_equivalent(one: &Label, other: &Label) -> bool {
         && monitor.grade(one) == monitor.grade(other)
 }
 
+/// Returns whether an object is of the secrecy at which a subject writes: names that subjects choose find only such objects, so that
+/// a name that is taken at one level tells nothing at another.
+pub fn is_of_own_secrecy(subject: &SecuritySubject, label: &'static Label) -> bool {
+    let written = check(subject, label, ObjectAccess::Write);
+    matches!(written, Ok(()) | Err(Denial::WriteIntegrity))
+}
+
+/// Returns whether the grades of a subject and a label allow the subject to write.
+pub fn is_grade_writable(subject: &SecuritySubject, label: &Label) -> bool {
+    let (Some(security), Some(context)) = (enforced(), label.context) else { return true };
+    let monitor = &security.monitor;
+    monitor.grade(context) <= monitor.grade(subject.context())
+        || has(subject, Privileges::RAISE_INTEGRITY)
+}
+
 /// Returns the label of a number of a context.
 ///
 /// # Errors

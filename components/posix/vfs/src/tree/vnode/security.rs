@@ -57,6 +57,10 @@ impl Vnode {
         if !label.is_unknown() || !security::is_enforced() {
             return Ok(label);
         }
+        // The label of a generated file is that of the object that it shows, which may get another one.
+        if let Some(label) = self.node.as_ref().and_then(|node| node.label()) {
+            return Ok(label);
+        }
         let found = self.find_label()?;
         // Another thread may have relabelled the object meanwhile.
         self.label.replace(label, found);
@@ -64,11 +68,6 @@ impl Vnode {
     }
     fn find_label(&self) -> Result<&'static Label, Errno> {
         if let Some(label) = self.instance.labels().whole() {
-            return Ok(label);
-        }
-        if let Some(node) = &self.node
-            && let Some(label) = node.label()
-        {
             return Ok(label);
         }
         let default = || self.instance.labels().default();
@@ -89,8 +88,8 @@ impl Vnode {
     pub fn assign(&self, label: &'static Label) {
         self.label.set(label);
     }
-    /// Sets the label of a new object, which its file system stores already.
-    pub(crate) fn note_label(&self, label: Option<&'static Label>) {
+    /// Sets the label of a new object, which its file system stores already if it stores labels.
+    pub fn note_label(&self, label: Option<&'static Label>) {
         if let Some(label) = label {
             self.label.set(label);
         }
