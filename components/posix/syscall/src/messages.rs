@@ -8,7 +8,7 @@ use objects::ipc::{
     message::{self, Body},
     registry::Stat,
 };
-use process::call::Call;
+use process::{Task, call::Call};
 use sysv::messages::{MessageChoice, Receive};
 use vfs::Errno;
 
@@ -93,8 +93,8 @@ fn msgctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     let who = Who::of(call.task);
     match command {
         IPC_INFO | MSG_INFO => {
-            let highest = message::registry().highest();
-            call.memory.write(address, &info(command))?;
+            let highest = message::registry().highest(&who);
+            call.memory.write(address, &info(command, call.task))?;
             Ok(highest)
         }
         IPC_STAT => stat(call, &who, Stat::Identifier),
@@ -115,16 +115,16 @@ fn stat(call: &Call<'_>, who: &Who, stat: Stat) -> Result<u64, Errno> {
     Ok(answer)
 }
 
-/// Returns `struct msginfo`: the limits; for MSG_INFO with present sums instead of three of them.
-fn info(command: i32) -> RawQueueLimits {
+/// Returns `struct msginfo`: the limits; for MSG_INFO with present sums, as `task` sees them, instead of three of them.
+fn info(command: i32, task: &Task) -> RawQueueLimits {
     const SEGMENT_BYTES: i32 = 16;
     const SEGMENTS: u16 = 0xffff;
     let queue_bytes = limits::QUEUE_BYTES.default() as i32;
     let pool_kib = limits::QUEUES.default() as i32 * (queue_bytes / 1024);
     let (pool, map, headers) = match command {
         MSG_INFO => {
-            let (messages, bytes) = message::sums();
-            (message::registry().read().count() as i32, messages as i32, bytes as i32)
+            let (messages, bytes) = message::sums(task);
+            (message::registry().shown_to(task).len() as i32, messages as i32, bytes as i32)
         }
         _ => (pool_kib, queue_bytes, queue_bytes),
     };

@@ -1,6 +1,7 @@
 //! mq_open and its relatives (handlers of [`objects::ipc::queue`]).
 use super::entry::Entry;
 use alloc::sync::Arc;
+use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::general as raw;
 use objects::ipc::queue::{
     self, Notify, PosixQueue, QueueFile, Shape, Times, Wait, directory::QueueNode,
@@ -16,6 +17,7 @@ use vfs::{
     Base, Errno, NAME_MAX, OpenFile, PATH_MAX, Path,
     generated::Node,
     permission::{self, Want},
+    security,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -89,7 +91,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
     let descriptor = reserve(call.task, call.files, OnExec::Close)?;
     let (scope, directory) = (Scope::of(call.task), queue::place()?);
     check_name(&name, &directory, &scope)?;
-    let queue = match queue::directory()?.find(&name) {
+    let queue = match queue::directory()?.find(&name, call.caller()) {
         Some(queue) => open_existing(queue, &directory, &scope, flags)?,
         None if flags & raw::O_CREAT == 0 => return Err(Errno::ENOENT),
         None => {
@@ -138,10 +140,14 @@ fn mq_unlink(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Returns the queue open at argument 0.
+/// Returns the queue open at argument 0. Even a call that receives or asks for a notice changes it, so that its label must allow
+/// that the caller writes.
 fn opened(call: &Call<'_>) -> Result<Arc<OpenFile>, Errno> {
     let file = call.files.get(call.int(0))?;
     queue_of(&file)?;
+    if security::is_enforced() {
+        file.vnode().admit(&call.task.credentials(), ObjectAccess::Write)?;
+    }
     Ok(file)
 }
 

@@ -9,7 +9,7 @@ use objects::ipc::{
     registry::Stat,
     semaphore,
 };
-use process::{call::Call, time::clock::Timespec};
+use process::{Task, call::Call, time::clock::Timespec};
 use rt::time::Instant;
 use sysv::semaphores::{SemaphoreOperation, VALUE_MAX};
 use vfs::Errno;
@@ -92,15 +92,15 @@ fn semctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     let who = Who::of(call.task);
     match command {
         IPC_INFO | SEM_INFO => {
-            let highest = semaphore::registry().highest();
-            call.memory.write(argument, &info(command))?;
+            let highest = semaphore::registry().highest(&who);
+            call.memory.write(argument, &info(command, call.task))?;
             Ok(highest)
         }
         IPC_STAT => stat(call, &who, Stat::Identifier),
         SEM_STAT => stat(call, &who, Stat::Index),
         SEM_STAT_ANY => stat(call, &who, Stat::AnyIndex),
         GETALL => {
-            let values = semaphore::registry().get(id)?.values(call.task)?;
+            let values = semaphore::registry().get(id, call.task)?.values(call.task)?;
             call.memory.write_bytes(argument, zerocopy::IntoBytes::as_bytes(values.as_slice()))?;
             Ok(0)
         }
@@ -123,7 +123,7 @@ fn stat(call: &Call<'_>, who: &Who, stat: Stat) -> Result<u64, Errno> {
 }
 
 fn set_all(call: &Call<'_>, id: i32, address: u64) -> Result<u64, Errno> {
-    let set = semaphore::registry().get(id)?;
+    let set = semaphore::registry().get(id, call.task)?;
     set.check_alter(call.task)?;
     let values = call.memory.read_array::<u16>(address, set.count())?;
     if values.iter().any(|value| i32::from(*value) > VALUE_MAX) {
@@ -136,12 +136,12 @@ fn set_value(call: &Call<'_>, id: i32, value: i32) -> Result<u64, Errno> {
     if !(0..=VALUE_MAX).contains(&value) {
         return Err(Errno::ERANGE);
     }
-    let set = semaphore::registry().get(id)?;
+    let set = semaphore::registry().get(id, call.task)?;
     set.set_value(call.task, call.int(1), value).map(|()| 0)
 }
 
 fn look(call: &Call<'_>, id: i32, command: i32) -> Result<u64, Errno> {
-    let set = semaphore::registry().get(id)?;
+    let set = semaphore::registry().get(id, call.task)?;
     set.look(call.task, call.int(1), |set, number| match command {
         GETVAL => set.value(number) as u64,
         GETPID => u64::from(set.process(number)),
@@ -150,13 +150,16 @@ fn look(call: &Call<'_>, id: i32, command: i32) -> Result<u64, Errno> {
     })
 }
 
-/// Returns `struct seminfo`: the limits; for SEM_INFO with present sums instead of two of them.
-fn info(command: i32) -> RawSemaphoreLimits {
+/// Returns `struct seminfo`: the limits; for SEM_INFO with present sums, as `task` sees them, instead of two of them.
+fn info(command: i32, task: &Task) -> RawSemaphoreLimits {
     const SEMUSZ: i32 = 20;
     let all = limits::SEMAPHORES.get() as i32;
     let operations = limits::OPERATIONS.get() as i32;
     let (undo_bytes, undo_max) = match command {
-        SEM_INFO => (semaphore::registry().read().count() as i32, semaphore::semaphores() as i32),
+        SEM_INFO => {
+            let sets = semaphore::registry().shown_to(task).len();
+            (sets as i32, semaphore::semaphores(task) as i32)
+        }
         _ => (SEMUSZ, VALUE_MAX),
     };
     RawSemaphoreLimits {

@@ -82,7 +82,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
     if flags & SHM_EXEC != 0 {
         (protection, wanted) = (protection | Protection::EXECUTE, wanted | 0o111);
     }
-    let hold = Hold::take(id, &Who::of(call.task), wanted)?;
+    let hold = Hold::take(id, call.task, wanted)?;
     let segment = hold.segment();
     if let MappingPlace::FixedFree(start) = place {
         start.checked_add(segment.bytes()).ok_or(Errno::EINVAL)?;
@@ -136,11 +136,11 @@ fn shmctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     match command {
         IPC_INFO => {
             call.memory.write(address, &segment_limits())?;
-            Ok(segment::registry().highest())
+            Ok(segment::registry().highest(&who))
         }
         SHM_INFO => {
-            let highest = segment::registry().highest();
-            call.memory.write(address, &segment::usage())?;
+            let highest = segment::registry().highest(&who);
+            call.memory.write(address, &segment::usage(call.task))?;
             Ok(highest)
         }
         IPC_STAT => stat(call, &who, Stat::Identifier),

@@ -14,7 +14,7 @@ use process::{
     call::Call,
     files::{OnExec, arrival, install::reserve},
 };
-use vfs::{Capabilities, Errno, OpenFile};
+use vfs::{Capabilities, Errno, OpenFile, security::Label};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// `struct msghdr`.
@@ -55,6 +55,7 @@ const NETLINK: u16 = net::AF_NETLINK as u16;
 /// The greatest number of bytes of control data that may be sent (`net.core.optmem_max`).
 const CONTROL_MAX: usize = 20_480;
 const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
+const SCM_SECURITY: i32 = net::SCM_SECURITY as i32;
 const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;
 const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
 
@@ -233,6 +234,9 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     if passes {
         let Identity { process, user, group } = found.identity;
         control.put((SOL_SOCKET, SCM_CREDENTIALS), [process, user, group].as_bytes())?;
+    }
+    if let Some(text) = found.label.map(Label::text).filter(|text| !text.is_empty()) {
+        control.put((SOL_SOCKET, SCM_SECURITY), text)?;
     }
     for item in &found.control {
         control.put((item.level, item.kind), item.data())?;

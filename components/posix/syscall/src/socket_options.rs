@@ -11,7 +11,7 @@ use objects::socket::{
     internet::{OptionInput, link_named, link_numbered},
 };
 use process::{Task, call::Call};
-use vfs::{Capabilities, Errno};
+use vfs::{Capabilities, Errno, security::Label};
 use zerocopy::IntoBytes;
 
 const NS_A_SECOND: u64 = 1_000_000_000;
@@ -337,6 +337,7 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             };
             answer(call, told.as_bytes(), room)
         }
+        net::SO_PEERSEC => peer_label(call, socket.peer_label(), room),
         net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
         net::SO_BINDTODEVICE => device(call, options.interface.load(Ordering::Relaxed), room),
         net::SO_GET_FILTER => socket_filter::get(call, socket, room),
@@ -427,6 +428,17 @@ fn peer_groups(call: &Call<'_>, peer: Option<Party>, room: usize) -> Result<u64,
         return Err(Errno::ERANGE);
     }
     answer(call, &bytes, room)
+}
+
+/// Tells the context of the peer, in systems that have contexts.
+fn peer_label(call: &Call<'_>, label: Option<&'static Label>, room: usize) -> Result<u64, Errno> {
+    let text = label.map(Label::text).filter(|text| !text.is_empty());
+    let text = text.ok_or(Errno::ENOPROTOOPT)?;
+    if text.len() > room {
+        call.memory.commit(call.word(4), &(text.len() as i32))?;
+        return Err(Errno::ERANGE);
+    }
+    answer(call, text, room)
 }
 
 /// Writes as much of a value as there is room for, and the number of bytes written.

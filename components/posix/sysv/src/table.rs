@@ -4,7 +4,7 @@
 //! grows with the number of objects, and the sequence number moves on when an index is not above the last one given. So a
 //! removed object's identifier is not given to another one soon.
 use super::Refusal;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Number of indices, and the most objects of a kind.
 pub const INDICES: u32 = 1 << INDEX_BITS;
@@ -27,7 +27,8 @@ struct ObjectSlot<T> {
 #[derive(Debug)]
 pub struct ObjectTable<T> {
     slots: BTreeMap<u32, ObjectSlot<T>>,
-    keys: BTreeMap<i32, u32>,
+    /// The keys with the indices of their objects: a key may find other objects for other callers.
+    keys: BTreeSet<(i32, u32)>,
     sequence: u32,
     last_index: Option<u32>,
     next_index: u32,
@@ -46,7 +47,7 @@ impl<T> ObjectTable<T> {
     pub const fn new() -> ObjectTable<T> {
         ObjectTable {
             slots: BTreeMap::new(),
-            keys: BTreeMap::new(),
+            keys: BTreeSet::new(),
             sequence: 0,
             last_index: None,
             next_index: 0,
@@ -56,9 +57,10 @@ impl<T> ObjectTable<T> {
     pub fn count(&self) -> usize {
         self.slots.len()
     }
-    /// Returns the highest index in use.
-    pub fn highest(&self) -> Option<u32> {
-        self.slots.keys().next_back().copied()
+    /// Returns the highest index of an object for which `is_shown` is true.
+    pub fn highest(&self, is_shown: impl Fn(&T) -> bool) -> Option<u32> {
+        let shown = self.slots.iter().rev().find(|(_, slot)| is_shown(&slot.object));
+        shown.map(|(index, _)| *index)
     }
     /// Adds the object that `make` returns for the new identifier, if there are fewer than `most` objects. [`PRIVATE`] means
     /// that it has no key.
@@ -83,7 +85,7 @@ impl<T> ObjectTable<T> {
         let id = id_of(self.sequence, index);
         self.slots.insert(index, ObjectSlot { sequence: self.sequence, key, object: make(id) });
         if key != PRIVATE {
-            self.keys.insert(key, index);
+            self.keys.insert((key, index));
         }
         Ok(id)
     }
@@ -111,21 +113,20 @@ impl<T> ObjectTable<T> {
         let index = index_of(id);
         self.slots.get(&index).map(|slot| (id_of(slot.sequence, index), &slot.object))
     }
-    /// Returns the object with this key.
-    pub fn with_key(&self, key: i32) -> Option<&T> {
-        let index = self.keys.get(&key)?;
-        self.slots.get(index).map(|slot| &slot.object)
-    }
-    /// Returns the identifier of the object with this key.
-    pub fn id_of(&self, key: i32) -> Option<i32> {
-        let index = *self.keys.get(&key)?;
-        self.slots.get(&index).map(|slot| id_of(slot.sequence, index))
+    /// Returns the first object with this key for which `is_meant` is true, and its identifier.
+    pub fn with_key(&self, key: i32, is_meant: impl Fn(&T) -> bool) -> Option<(i32, &T)> {
+        let mut indices = self.keys.range((key, 0)..=(key, u32::MAX)).map(|(_, index)| *index);
+        indices.find_map(|index| {
+            let slot = self.slots.get(&index).filter(|slot| is_meant(&slot.object))?;
+            Some((id_of(slot.sequence, index), &slot.object))
+        })
     }
     /// Removes the key of the object `id`, so that it finds the object no more.
     pub fn forget_key(&mut self, id: i32) {
-        let Some(slot) = self.slots.get_mut(&index_of(id)) else { return };
+        let index = index_of(id);
+        let Some(slot) = self.slots.get_mut(&index) else { return };
         if id as u32 >> INDEX_BITS == slot.sequence && slot.key != PRIVATE {
-            self.keys.remove(&slot.key);
+            self.keys.remove(&(slot.key, index));
             slot.key = PRIVATE;
         }
     }
@@ -177,9 +178,9 @@ mod tests {
         let mut table = ObjectTable::new();
         let ids: Vec<i32> = (0..100).map(|_| insert(&mut table, PRIVATE)).collect();
         assert_eq!(ids, (0..100).collect::<Vec<_>>());
-        assert_eq!(table.highest(), Some(99));
+        assert_eq!(table.highest(|_| true), Some(99));
         table.remove(99);
-        assert_eq!(table.highest(), Some(98));
+        assert_eq!(table.highest(|_| true), Some(98));
         assert_eq!(table.insert(PRIVATE, 99, |id| id), Err(Refusal::TooMany));
         assert_eq!(insert(&mut table, PRIVATE), 100);
     }
@@ -226,9 +227,9 @@ mod tests {
                 _ => {}
             }
             assert_eq!(table.get(id), objects.get(&id).map(|_| &id));
-            assert_eq!(table.with_key(key), keys.get(&key));
+            assert_eq!(table.with_key(key, |_| true).map(|(_, id)| id), keys.get(&key));
             assert_eq!(table.count(), objects.len());
-            assert_eq!(table.highest(), objects.keys().map(|id| index_of(*id)).max());
+            assert_eq!(table.highest(|_| true), objects.keys().map(|id| index_of(*id)).max());
         }
         assert_eq!(table.iter().count(), objects.len());
     }

@@ -10,6 +10,7 @@ use super::{
     waiter::{Slept, Waiter},
 };
 use alloc::{sync::Arc, vec::Vec};
+use interfaces::monitor::ObjectAccess;
 use process::Task;
 use rt::{
     lock_class,
@@ -21,7 +22,7 @@ use sysv::{
     permission::{Permission, READ, WRITE},
     table::ObjectTable,
 };
-use vfs::{Capabilities, Errno};
+use vfs::{Capabilities, Errno, Principal, security::Label};
 
 lock_class! {
     static STATE = "ipc.messages";
@@ -68,6 +69,7 @@ type MessageSleeper = Arc<Waiter<Option<Delivery<Body>>>>;
 pub struct MessageQueue {
     id: i32,
     key: i32,
+    label: &'static Label,
     state: Mutex<MessageQueueState>,
     _charge: Charge,
 }
@@ -114,6 +116,9 @@ impl Object for MessageQueue {
     fn permission(&self) -> Permission {
         self.state.lock().permission
     }
+    fn label(&self) -> &'static Label {
+        self.label
+    }
 }
 
 /// Does msgget: returns the identifier of the queue with `key`, or of a new one.
@@ -144,6 +149,7 @@ fn make(
     enter(table, key, limits::QUEUES.get() as usize, |id| MessageQueue {
         id,
         key,
+        label: who.label(),
         state: Mutex::new(&STATE, state),
         _charge: charge,
     })
@@ -154,14 +160,13 @@ pub fn registry() -> &'static Registry<MessageQueue> {
     &QUEUES
 }
 
-/// Returns the number of messages of all queues, and of their bytes.
-pub fn sums() -> (usize, usize) {
+/// Returns the number of messages of the queues that exist for `task`, and of their bytes.
+pub fn sums(task: &dyn Principal) -> (usize, usize) {
     let of = |queue: &Arc<MessageQueue>| {
         let state = queue.state.lock();
         (state.queue.count(), state.queue.bytes())
     };
-    let table = QUEUES.read();
-    table.iter().map(of).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+    QUEUES.shown_to(task).iter().map(of).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
 }
 
 /// Does msgsnd: puts a message into the queue `id`, and waits for room unless `flags` forbid it.
@@ -169,8 +174,8 @@ pub fn sums() -> (usize, usize) {
 /// # Errors
 /// Those of msgsnd(2); `RestartUnhandled` when interrupted.
 pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<(), Errno> {
-    let object = QUEUES.get(id)?;
-    let mut state = object.usable(task, WRITE)?;
+    let object = QUEUES.get(id, task)?;
+    let mut state = object.usable(task, WRITE, ObjectAccess::Write)?;
     while !state.queue.has_room(message.length) {
         if flags & NO_WAIT != 0 {
             return Err(Errno::EAGAIN);
@@ -189,7 +194,7 @@ pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<
             return Err(Errno::RestartUnhandled);
         }
         drop(state);
-        state = object.usable(task, WRITE)?;
+        state = object.usable(task, WRITE, ObjectAccess::Write)?;
     }
     state.sender = task.process.id();
     state.sent_s = now_seconds();
@@ -204,9 +209,9 @@ pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<
 /// # Errors
 /// Those of msgrcv(2); `RestartUnhandled` when interrupted.
 pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<QueuedMessage, Errno> {
-    let object = QUEUES.get(id)?;
+    let object = QUEUES.get(id, task)?;
     loop {
-        let mut state = object.usable(task, READ)?;
+        let mut state = object.usable(task, READ, ObjectAccess::Write)?;
         let mut woken = Woken::nobody();
         if let Some(message) = state.queue.receive(&receive, &mut woken).map_err(errno)? {
             state.receiver = task.process.id();
@@ -252,8 +257,8 @@ pub fn copy(
     place: i64,
     (room, may_cut): (usize, bool),
 ) -> Result<(i64, Vec<u8>), Errno> {
-    let object = QUEUES.get(id)?;
-    let state = object.usable(task, READ)?;
+    let object = QUEUES.get(id, task)?;
+    let state = object.usable(task, READ, ObjectAccess::Read)?;
     let message = state.queue.at(place).ok_or(Errno::ENOMSG)?;
     if message.length > room {
         return Err(if may_cut { Errno::EINVAL } else { Errno::E2BIG });
@@ -264,11 +269,17 @@ pub fn copy(
 
 impl MessageQueue {
     /// Locks its state, if `task` has the permission and the queue was not removed meanwhile.
-    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, MessageQueueState>, Errno> {
-        let state = self.state.lock();
-        if !state.permission.allows(&Who::of(task), wanted) {
+    fn usable(
+        &self,
+        task: &Task,
+        wanted: u16,
+        access: ObjectAccess,
+    ) -> Result<MutexGuard<'_, MessageQueueState>, Errno> {
+        let (who, state) = (Who::of(task), self.state.lock());
+        if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
+        who.check_label(self.label, access)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }

@@ -13,7 +13,7 @@
 //! | `limits` | the limits in `/proc/sys/kernel` |
 //! | `text` | `/proc/sysvipc` |
 //!
-//! There is one name space of keys for all processes.
+//! There is one name space of keys for all processes of a secrecy.
 //!
 //! `docs/ipc.md` gives the order of the locks. Source: Linux's `ipc/`, sysvipc(7), mq_overview(7).
 pub mod layout;
@@ -27,10 +27,14 @@ pub mod text;
 pub mod waiter;
 
 use alloc::sync::Arc;
+use interfaces::monitor::ObjectAccess;
 use process::{self, Task, user_memory::User};
 use rt::memory::Charge;
 use sysv::{Refusal, permission::Subject};
-use vfs::{Capabilities, Credentials, Errno};
+use vfs::{
+    Capabilities, Credentials, Errno,
+    security::{self, Label},
+};
 
 /// IPC_CREAT.
 pub const CREATE: i32 = 0o1000;
@@ -46,6 +50,25 @@ impl Who {
     /// Returns the caller with the task's present credentials.
     pub fn of(task: &Task) -> Who {
         Who(task.credentials())
+    }
+    /// Returns whether an object with this label exists for it: it may read the object.
+    pub fn sees(&self, label: &'static Label) -> bool {
+        security::check(&self.0.subject, label, ObjectAccess::Read).is_ok()
+    }
+    /// Returns whether a key finds an object with this label for it: one of its own secrecy.
+    pub fn finds(&self, label: &'static Label) -> bool {
+        security::is_of_own_secrecy(&self.0.subject, label)
+    }
+    /// Checks that it may access an object with this label. Each use but a look changes an object: it counts who uses it, and when.
+    ///
+    /// # Errors
+    /// `EACCES`.
+    pub fn check_label(&self, label: &'static Label, access: ObjectAccess) -> Result<(), Errno> {
+        Ok(security::check(&self.0.subject, label, access)?)
+    }
+    /// Returns the label of an object that it makes.
+    pub fn label(&self) -> &'static Label {
+        self.0.subject.label()
     }
     /// Returns whether it has all of `wanted`.
     pub fn has(&self, wanted: Capabilities) -> bool {

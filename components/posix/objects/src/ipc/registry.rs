@@ -1,6 +1,8 @@
 //! [`Registry`]: the objects of one kind, by identifier and key; what the `get` calls have in common (`ipcget`).
 use super::{CREATE, EXCLUSIVE, Who, errno};
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::monitor::ObjectAccess;
+use process::Task;
 use rt::{
     lock_class,
     sync::{ReadGuard, RwLock, WriteGuard},
@@ -9,7 +11,10 @@ use sysv::{
     permission::{Permission, READ},
     table::{ObjectTable, PRIVATE},
 };
-use vfs::Errno;
+use vfs::{
+    Errno, Principal,
+    security::{self, Label},
+};
 
 lock_class! {
     static REGISTRY = "ipc.registry";
@@ -22,6 +27,8 @@ pub const OBJECT_BYTES: usize = 512;
 pub trait Object {
     /// Returns the present owner, creator and mode.
     fn permission(&self) -> Permission;
+    /// Returns the label of mandatory access control: that of its maker's subject.
+    fn label(&self) -> &'static Label;
 }
 
 /// The objects of one kind.
@@ -45,10 +52,12 @@ impl<T: Object> Registry<T> {
     /// Returns the object `id`.
     ///
     /// # Errors
-    /// `EINVAL`.
+    /// `EINVAL` if there is none, for `task`.
     #[inline]
-    pub fn get(&self, id: i32) -> Result<Arc<T>, Errno> {
-        self.read().get(id).cloned().ok_or(Errno::EINVAL)
+    pub fn get(&self, id: i32, task: &Task) -> Result<Arc<T>, Errno> {
+        let found = self.read().get(id).cloned().ok_or(Errno::EINVAL)?;
+        let is_hidden = security::is_enforced() && !Who::of(task).sees(found.label());
+        if is_hidden { Err(Errno::EINVAL) } else { Ok(found) }
     }
     /// Returns the identifier of the object with `key`, or of a new one, as the `get` call with `flags` says. `suits` checks
     /// an existing object, `make` makes a new one, both under the registry's lock.
@@ -66,7 +75,8 @@ impl<T: Object> Registry<T> {
         if key == PRIVATE {
             return make(&mut table);
         }
-        let Some(found) = table.with_key(key).cloned() else {
+        let found = table.with_key(key, |object| who.finds(object.label()));
+        let Some((id, found)) = found.map(|(id, object)| (id, object.clone())) else {
             return if flags & CREATE != 0 { make(&mut table) } else { Err(Errno::ENOENT) };
         };
         if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
@@ -76,7 +86,7 @@ impl<T: Object> Registry<T> {
         if !found.permission().allows(who, flags as u16) {
             return Err(Errno::EACCES);
         }
-        table.id_of(key).ok_or(Errno::ENOENT)
+        Ok(id)
     }
     /// Returns the object that a STAT command names, and the number for the call to return.
     ///
@@ -91,6 +101,9 @@ impl<T: Object> Registry<T> {
                 (object, id as u64)
             }
         };
+        if !who.sees(object.label()) {
+            return Err(Errno::EINVAL);
+        }
         if stat != Stat::AnyIndex && !object.permission().allows(who, READ) {
             return Err(Errno::EACCES);
         }
@@ -99,17 +112,25 @@ impl<T: Object> Registry<T> {
     /// Returns the object `id`, if `who` may change and remove it.
     ///
     /// # Errors
-    /// `EINVAL`, `EPERM`.
+    /// `EINVAL`, `EPERM`, `EACCES`.
     pub fn controlled(&self, id: i32, who: &Who) -> Result<Arc<T>, Errno> {
-        let object = self.get(id)?;
-        match object.permission().is_controlled_by(who) {
-            true => Ok(object),
-            false => Err(Errno::EPERM),
+        let found = self.read().get(id).cloned().filter(|object| who.sees(object.label()));
+        let object = found.ok_or(Errno::EINVAL)?;
+        if !object.permission().is_controlled_by(who) {
+            return Err(Errno::EPERM);
         }
+        who.check_label(object.label(), ObjectAccess::Write)?;
+        Ok(object)
     }
-    /// Returns the highest index, which is the result of the INFO commands.
-    pub fn highest(&self) -> u64 {
-        self.read().highest().map_or(0, u64::from)
+    /// Returns the highest index for `who`, which is the result of the INFO commands.
+    pub fn highest(&self, who: &Who) -> u64 {
+        self.read().highest(|object| who.sees(object.label())).map_or(0, u64::from)
+    }
+    /// Returns the objects that exist for `viewer`, in the order of their indices.
+    pub fn shown_to(&self, viewer: &dyn Principal) -> Vec<Arc<T>> {
+        let who = Task::of(viewer).map(Who::of);
+        let is_shown = |object: &&Arc<T>| who.as_ref().is_none_or(|who| who.sees(object.label()));
+        self.read().iter().filter(is_shown).cloned().collect()
     }
 }
 

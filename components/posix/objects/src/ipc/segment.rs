@@ -17,6 +17,7 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::monitor::ObjectAccess;
 use memory::{
     self, Anonymous, PAGE,
     commit::Claimant,
@@ -28,7 +29,7 @@ use sysv::{
     permission::{Permission, Subject},
     table::{ObjectTable, PRIVATE},
 };
-use vfs::{Capabilities, Errno, Principal};
+use vfs::{Capabilities, Errno, Principal, security::Label};
 
 lock_class! {
     static STATE = "ipc.segment";
@@ -50,6 +51,7 @@ pub struct SharedSegment {
     bytes: u64,
     memory: Arc<Anonymous>,
     creator: u32,
+    label: &'static Label,
     state: Mutex<SegmentState>,
     _charge: Charge,
 }
@@ -91,6 +93,9 @@ impl SegmentState {
 impl Object for SharedSegment {
     fn permission(&self) -> Permission {
         self.state.lock().permission
+    }
+    fn label(&self) -> &'static Label {
+        self.label
     }
 }
 
@@ -142,8 +147,9 @@ fn make(
         true => unreserved_segment_memory(pages, claimant)?,
         false => segment_memory(pages, claimant)?,
     };
+    let who = Who::of(task);
     let state = SegmentState {
-        permission: Permission::new(&Who::of(task), flags),
+        permission: Permission::new(&who, flags),
         key,
         attaches: 0,
         attached_s: 0,
@@ -160,6 +166,7 @@ fn make(
         bytes,
         memory,
         creator: task.process.id(),
+        label: who.label(),
         state: Mutex::new(&STATE, state),
         _charge: charge,
     })?;
@@ -176,12 +183,15 @@ impl Hold {
     ///
     /// # Errors
     /// `EINVAL`, `EACCES`, `EIDRM`.
-    pub fn take(id: i32, who: &Who, wanted: u16) -> Result<Hold, Errno> {
-        let segment = SEGMENTS.get(id)?;
+    pub fn take(id: i32, task: &Task, wanted: u16) -> Result<Hold, Errno> {
+        let segment = SEGMENTS.get(id, task)?;
+        let who = Who::of(task);
         let mut state = segment.state.lock();
-        if !state.permission.allows(who, wanted) {
+        if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
+        // The segment counts its attaches, so that even one that only reads changes it.
+        who.check_label(segment.label, ObjectAccess::Write)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }
@@ -284,13 +294,13 @@ pub fn registry() -> &'static Registry<SharedSegment> {
     &SEGMENTS
 }
 
-/// Returns the answer of SHM_INFO.
-pub fn usage() -> RawSegmentUsage {
-    let table = SEGMENTS.read();
+/// Returns the answer of SHM_INFO, about the segments that exist for `task`.
+pub fn usage(task: &Task) -> RawSegmentUsage {
+    let segments = SEGMENTS.shown_to(task);
     RawSegmentUsage {
-        segments: table.count() as u64,
-        pages: PAGES.load(Ordering::Relaxed),
-        resident_pages: table.iter().map(|segment| segment.memory.resident_pages()).sum(),
+        segments: segments.len() as u64,
+        pages: segments.iter().map(|segment| segment.bytes.div_ceil(PAGE)).sum(),
+        resident_pages: segments.iter().map(|segment| segment.memory.resident_pages()).sum(),
         swap: [0; 3],
     }
 }
@@ -345,7 +355,7 @@ pub enum ShmLock {
 pub fn set_lock(task: &Task, id: i32, wanted: ShmLock) -> Result<(), Errno> {
     let is_locked = wanted == ShmLock::Lock;
     let who = Who::of(task);
-    let segment = SEGMENTS.get(id)?;
+    let segment = SEGMENTS.get(id, task)?;
     let limit = task.process.limits.soft(Resource::LockedMemory);
     let is_privileged = who.has(Capabilities::IPC_LOCK);
     let mut state = segment.state.lock();
@@ -356,6 +366,7 @@ pub fn set_lock(task: &Task, id: i32, wanted: ShmLock) -> Result<(), Errno> {
     if !is_privileged && (!owners.contains(&who.user()) || is_locked && limit == 0) {
         return Err(Errno::EPERM);
     }
+    who.check_label(segment.label, ObjectAccess::Write)?;
     let before = match is_locked {
         true if state.lock.is_some() => None,
         true => {

@@ -12,6 +12,7 @@ use super::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::monitor::ObjectAccess;
 use process::{
     Task,
     undo::{UndoList, UndoneSet},
@@ -28,7 +29,7 @@ use sysv::{
     semaphores::{Request, RequestOutcome, SEMAPHORE_BYTES, SemaphoreOperation, Set, UNDO, Woken},
     table::ObjectTable,
 };
-use vfs::Errno;
+use vfs::{Errno, Principal, security::Label};
 
 lock_class! {
     static STATE = "ipc.semaphores";
@@ -48,6 +49,7 @@ pub struct SemaphoreSet {
     id: i32,
     key: i32,
     count: usize,
+    label: &'static Label,
     state: Mutex<SemaphoreState>,
 }
 
@@ -91,6 +93,9 @@ impl Object for SemaphoreSet {
     fn permission(&self) -> Permission {
         self.state.lock().permission
     }
+    fn label(&self) -> &'static Label {
+        self.label
+    }
 }
 
 /// Does semget: returns the identifier of the set with `key`, or of a new one of `count` semaphores.
@@ -130,6 +135,7 @@ fn make(
         id,
         key,
         count,
+        label: who.label(),
         state: Mutex::new(&STATE, state),
     })?;
     SEMAPHORES.store(all, Ordering::Relaxed);
@@ -141,9 +147,9 @@ pub fn registry() -> &'static Registry<SemaphoreSet> {
     &SETS
 }
 
-/// Returns the number of semaphores of all sets.
-pub fn semaphores() -> u64 {
-    SEMAPHORES.load(Ordering::Relaxed)
+/// Returns the number of semaphores of the sets that exist for `task`.
+pub fn semaphores(task: &dyn Principal) -> u64 {
+    SETS.shown_to(task).iter().map(|set| set.count as u64).sum()
 }
 
 /// Does semop and semtimedop: does all operations or none, and waits until `deadline` for that to be possible. The call is
@@ -157,7 +163,7 @@ pub fn operate(
     operations: Vec<SemaphoreOperation>,
     deadline: Option<Instant>,
 ) -> Result<(), Errno> {
-    let object = SETS.get(id)?;
+    let object = SETS.get(id, task)?;
     let (mut alters, mut has_undo) = (false, false);
     for operation in &operations {
         if usize::from(operation.number) >= object.count {
@@ -166,7 +172,9 @@ pub fn operate(
         alters |= operation.change != 0;
         has_undo |= operation.flags & UNDO != 0;
     }
-    let mut state = object.usable(task, if alters { WRITE } else { READ })?;
+    // A call that waits for zero is counted in the set.
+    let wanted = if alters { WRITE } else { READ };
+    let mut state = object.usable(task, wanted, ObjectAccess::Write)?;
     let mut undo = None;
     if has_undo {
         let list = task.undo_list();
@@ -204,11 +212,17 @@ pub fn operate(
 
 impl SemaphoreSet {
     /// Locks its state, if `task` has the permission and the set was not removed meanwhile.
-    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, SemaphoreState>, Errno> {
-        let state = self.state.lock();
-        if !state.permission.allows(&Who::of(task), wanted) {
+    fn usable(
+        &self,
+        task: &Task,
+        wanted: u16,
+        access: ObjectAccess,
+    ) -> Result<MutexGuard<'_, SemaphoreState>, Errno> {
+        let (who, state) = (Who::of(task), self.state.lock());
+        if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
+        who.check_label(self.label, access)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }
@@ -227,21 +241,21 @@ impl SemaphoreSet {
     /// # Errors
     /// `EACCES`, `EIDRM`.
     pub fn values(&self, task: &Task) -> Result<Vec<u16>, Errno> {
-        Ok(self.usable(task, READ)?.set.values())
+        Ok(self.usable(task, READ, ObjectAccess::Read)?.set.values())
     }
     /// Checks that `task` may alter the set.
     ///
     /// # Errors
     /// `EACCES`, `EIDRM`.
     pub fn check_alter(&self, task: &Task) -> Result<(), Errno> {
-        self.usable(task, WRITE).map(drop)
+        self.usable(task, WRITE, ObjectAccess::Write).map(drop)
     }
     /// Sets all values (SETALL).
     ///
     /// # Errors
     /// `EACCES`, `EIDRM`.
     pub fn set_values(&self, task: &Task, values: &[u16]) -> Result<(), Errno> {
-        let mut state = self.usable(task, WRITE)?;
+        let mut state = self.usable(task, WRITE, ObjectAccess::Write)?;
         let mut woken = Vec::new();
         state.set.set_all(values, task.process.id(), &mut woken);
         state.changed_s = now_seconds();
@@ -254,7 +268,7 @@ impl SemaphoreSet {
     /// `EINVAL`, `EACCES`, `EIDRM`.
     pub fn set_value(&self, task: &Task, number: i32, value: i32) -> Result<(), Errno> {
         let number = self.number(number)?;
-        let mut state = self.usable(task, WRITE)?;
+        let mut state = self.usable(task, WRITE, ObjectAccess::Write)?;
         let mut woken = Vec::new();
         state.set.set_value(number, value, task.process.id(), &mut woken);
         state.changed_s = now_seconds();
@@ -271,7 +285,7 @@ impl SemaphoreSet {
         number: i32,
         look: impl FnOnce(&Set<SemaphoreSleeper>, usize) -> u64,
     ) -> Result<u64, Errno> {
-        let state = self.usable(task, READ)?;
+        let state = self.usable(task, READ, ObjectAccess::Read)?;
         Ok(look(&state.set, self.number(number)?))
     }
     /// Returns the answer of IPC_STAT.

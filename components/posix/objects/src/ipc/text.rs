@@ -3,15 +3,16 @@ use super::{message, segment, semaphore};
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 use memory::segments::Segment as _;
+use vfs::Principal;
 
-/// Returns the content of `shm`.
-pub fn segments() -> Vec<u8> {
+/// Returns the content of `shm` for `reader`.
+pub fn segments(reader: &dyn Principal) -> Vec<u8> {
     let mut text = String::from(
         "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
          atime      dtime      ctime                   rss                  swap\n",
     );
-    for segment in segment::registry().read().iter() {
-        text.push_str(&segment_line(segment));
+    for segment in segment::registry().shown_to(reader) {
+        text.push_str(&segment_line(&segment));
     }
     text.into_bytes()
 }
@@ -29,12 +30,12 @@ fn segment_line(segment: &segment::SharedSegment) -> String {
     line
 }
 
-/// Returns the content of `sem`.
-pub fn semaphores() -> Vec<u8> {
+/// Returns the content of `sem` for `reader`.
+pub fn semaphores(reader: &dyn Principal) -> Vec<u8> {
     let mut text = String::from(
         "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
     );
-    for set in semaphore::registry().read().iter() {
+    for set in semaphore::registry().shown_to(reader) {
         let raw = set.report();
         let mut line = format!("{:>10} {:>10}  ", raw.permission.key(), set.id());
         let _ = write!(line, "{:>4o} {:>10} ", raw.permission.mode(), raw.count);
@@ -44,13 +45,13 @@ pub fn semaphores() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Returns the content of `msg`.
-pub fn messages() -> Vec<u8> {
+/// Returns the content of `msg` for `reader`.
+pub fn messages(reader: &dyn Principal) -> Vec<u8> {
     let mut text = String::from(
         "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      \
          stime      rtime      ctime\n",
     );
-    for queue in message::registry().read().iter() {
+    for queue in message::registry().shown_to(reader) {
         let raw = queue.report();
         let [sent, received, changed] = raw.times;
         let [sender, receiver] = raw.processes;

@@ -12,6 +12,7 @@ use vfs::{
     credentials::OVERFLOW_ID,
     file::{File, IoFlags},
     io::{Sink, Source},
+    security::Label,
 };
 
 /// Transport type of a socket.
@@ -237,6 +238,8 @@ pub struct Received {
     pub length: usize,
     /// Identity of the sender.
     pub identity: Identity,
+    /// The label of the socket from which it came, if the receiver wants it (SO_PASSSEC).
+    pub label: Option<&'static Label>,
     /// Descriptions that came with it.
     pub files: Vec<Arc<OpenFile>>,
     /// Control messages of the family.
@@ -317,6 +320,10 @@ pub trait Socket: File + core::marker::Send + Sync {
     }
     /// Returns the process at the other end; `None` if none is known (SO_PEERCRED).
     fn peer(&self) -> Option<Party> {
+        None
+    }
+    /// Returns the label of the socket at the other end; `None` if none is known (SO_PEERSEC).
+    fn peer_label(&self) -> Option<&'static Label> {
         None
     }
     /// Returns whether the socket takes connections.

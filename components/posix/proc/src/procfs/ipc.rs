@@ -12,9 +12,9 @@ use vfs::Errno;
 
 /// The files of `/proc/sysvipc`.
 pub const OBJECTS: ItemTable = &[
-    ("msg", Item::File(text::messages)),
-    ("sem", Item::File(text::semaphores)),
-    ("shm", Item::File(text::segments)),
+    ("msg", Item::Graded(text::messages)),
+    ("sem", Item::Graded(text::semaphores)),
+    ("shm", Item::Graded(text::segments)),
 ];
 
 fn set(limit: &IpcLimit, data: &[u8]) -> Result<(), Errno> {

@@ -16,6 +16,8 @@ pub(super) const PERMISSIONS: u16 = 0o555;
 pub enum Item {
     /// A file with the content that this function returns.
     File(fn() -> Vec<u8>),
+    /// A file with the content that this function returns for a reader.
+    Graded(fn(&dyn Principal) -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
     /// A file like [`Item::Writable`], whose writer needs a right, which is checked at the write.

@@ -63,5 +63,5 @@ pub const FILES: ItemTable = &[
     ("udp6", Item::File(|| of(tables::udp6))),
     ("udplite", Item::File(|| of(tables::lite4))),
     ("udplite6", Item::File(|| of(tables::lite6))),
-    ("unix", Item::File(|| local::table().into_bytes())),
+    ("unix", Item::Graded(|reader| local::table(reader).into_bytes())),
 ];

@@ -270,7 +270,7 @@ struct Fixed {
 
 fn file_type(item: &Item) -> (FileType, u16) {
     match item {
-        Item::File(_) => (FileType::Regular, 0o444),
+        Item::File(_) | Item::Graded(_) => (FileType::Regular, 0o444),
         Item::Writable(..) | Item::Checked(..) | Item::Name(..) | Item::Number(_) => {
             (FileType::Regular, 0o644)
         }
@@ -385,8 +385,9 @@ impl Node for Fixed {
             _ => Err(Errno::EINVAL),
         }
     }
-    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         match self.item {
+            Item::Graded(content) => Ok(content(reader)),
             Item::File(content)
             | Item::Writable(content, _)
             | Item::Checked(content, _)

@@ -101,7 +101,7 @@ impl Caller<'_> {
             return Err(Errno::ENOTDIR);
         }
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
-        directory.node().ok_or(Errno::ENOENT)?.remove(name)?;
+        directory.node().ok_or(Errno::ENOENT)?.remove(name, self.task)?;
         notify::about_name(directory, name, victim.vnode(), Events::DELETE);
         Ok(())
     }

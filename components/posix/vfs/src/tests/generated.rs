@@ -180,7 +180,7 @@ impl Node for Changing {
         self.0.lock().unwrap().push((name.to_vec(), permissions));
         Ok(Arc::new(Made(permissions)))
     }
-    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+    fn remove(&self, name: &[u8], _: &dyn Principal) -> Result<(), Errno> {
         self.0.lock().unwrap().retain(|(known, _)| known != name);
         Ok(())
     }

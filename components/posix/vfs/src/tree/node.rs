@@ -106,11 +106,11 @@ pub trait Node: Send + Sync {
     fn create(&self, name: &[u8], permissions: u16, maker: &dyn Principal) -> Result<Child, Errno> {
         Err(Errno::EPERM)
     }
-    /// For such a directory: removes `name`, for a task that was found to have the right to.
+    /// For such a directory: removes `name` for `remover`, which was found to have the right to.
     ///
     /// # Errors
     /// `ENOENT`.
-    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+    fn remove(&self, name: &[u8], remover: &dyn Principal) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
     /// Of a symbolic link: its text, as `viewer` sees it.

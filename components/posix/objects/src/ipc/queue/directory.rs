@@ -1,6 +1,8 @@
 //! [`Directory`]: the names of message queues, which the file system `mqueue` shows wherever it is mounted.
 //!
-//! There is one such directory. A file made in it is a queue of the default shape. `ipc.queues` guards the names and is above
+//! There is one such directory. Queues of different secrecies may have the same name there (K1): a task finds and sees those of its
+//! own.
+//! A file made in it is a queue of the default shape. `ipc.queues` guards the names and is above
 //! the locks of a queue; the directory's own attributes are a leaf.
 use super::{ATTRIBUTES, PosixQueue, QueueFile, Shape};
 use alloc::{collections::BTreeMap, sync::Arc};
@@ -14,6 +16,7 @@ use vfs::{
     Active, Errno, Mount, Path, Principal,
     file::File,
     generated::{Child, Node, Viewer, attributes},
+    security::{self, Label},
 };
 
 lock_class! {
@@ -23,21 +26,53 @@ lock_class! {
 /// Name of the file system type.
 pub const TYPE_NAME: &str = "mqueue";
 pub(super) const ROOT_INODE: u64 = 1;
+/// The name by which the policy gives the directory a label.
+const DIRECTORY: &str = "/dev/mqueue";
 const ROOT_MODE: u16 = 0o1777;
 /// Bytes that stat(2) reports of a directory for each name.
 const NAME_BYTES: u64 = 20;
 
-/// A name's position, and its queue.
-struct Named {
-    place: u64,
-    queue: Arc<PosixQueue>,
-}
-
 #[derive(Default)]
 struct QueueNames {
-    named: BTreeMap<Arc<[u8]>, Named>,
+    /// The queues by name and position.
+    named: BTreeMap<(Arc<[u8]>, u64), Arc<PosixQueue>>,
     by_place: BTreeMap<u64, Arc<[u8]>>,
     last_place: u64,
+}
+
+impl QueueNames {
+    /// Returns the position and the queue called `name` that exist for `viewer`.
+    fn find(&self, name: &[u8], viewer: &dyn Principal) -> Option<(u64, &Arc<PosixQueue>)> {
+        let name: Arc<[u8]> = Arc::from(name);
+        let mut all = self.named.range((name.clone(), 0)..=(name, u64::MAX));
+        let ((_, place), queue) = all.find(|(_, queue)| exists(queue, viewer))?;
+        Some((*place, queue))
+    }
+}
+
+/// Returns whether a queue exists for `viewer`.
+fn exists(queue: &PosixQueue, viewer: &dyn Principal) -> bool {
+    let Some(task) = Task::of(viewer).filter(|_| security::is_enforced()) else { return true };
+    security::is_of_own_secrecy(&task.credentials().subject, queue.label)
+}
+
+/// Returns the label of the directory, in which tasks of each secrecy make names, if the policy has one.
+fn own_label() -> Option<&'static Label> {
+    let context = security::monitor()?.device(DIRECTORY)?;
+    security::of_context(context).ok()
+}
+
+/// Returns the label of a queue that a task makes.
+///
+/// # Errors
+/// `ENOSPC`.
+fn label_of_new(task: &Task) -> Result<&'static Label, Errno> {
+    if !security::is_enforced() {
+        return Ok(Label::of_new_object());
+    }
+    let subject = &task.credentials().subject;
+    let made = own_label().map(|place| security::made(subject, place)).transpose()?;
+    Ok(made.flatten().unwrap_or(subject.label()))
 }
 
 /// The directory of all queues.
@@ -96,9 +131,9 @@ pub fn place() -> Result<Path, Errno> {
 }
 
 impl Directory {
-    /// Returns the queue called `name`.
-    pub fn find(&self, name: &[u8]) -> Option<Arc<PosixQueue>> {
-        self.names.lock().named.get(name).map(|named| named.queue.clone())
+    /// Returns the queue called `name` that exists for `viewer`.
+    pub fn find(&self, name: &[u8], viewer: &dyn Principal) -> Option<Arc<PosixQueue>> {
+        self.names.lock().find(name, viewer).map(|(_, queue)| queue.clone())
     }
     /// Makes a queue. `task` may make names here.
     ///
@@ -112,20 +147,24 @@ impl Directory {
         shape: Shape,
     ) -> Result<Arc<PosixQueue>, Errno> {
         let mut names = self.names.lock();
-        if names.named.contains_key(name) {
+        if names.find(name, task).is_some() {
             return Err(Errno::EEXIST);
         }
-        let queue = PosixQueue::new(task, permissions, shape)?;
+        let queue = PosixQueue::new(task, permissions, shape, label_of_new(task)?)?;
         let name: Arc<[u8]> = Arc::from(name);
         names.last_place += 1;
         let place = names.last_place;
         names.by_place.insert(place, name.clone());
-        names.named.insert(name, Named { place, queue: queue.clone() });
+        names.named.insert((name, place), queue.clone());
         drop(names);
         self.touch();
         Ok(queue)
     }
+    /// Notes a change of the names, but for the sight of other levels.
     fn touch(&self) {
+        if security::is_enforced() {
+            return;
+        }
         let now = vfs::now();
         let mut attributes = self.attributes.lock();
         (attributes.accessed, attributes.modified, attributes.changed) = (now, now, now);
@@ -134,24 +173,33 @@ impl Directory {
 
 impl Node for Directory {
     fn attributes(&self) -> Attributes {
-        let names = self.names.lock().named.len() as u64;
+        let names = match security::is_enforced() {
+            true => 0,
+            false => self.names.lock().named.len() as u64,
+        };
         Attributes { size: (2 + names) * NAME_BYTES, ..*self.attributes.lock() }
     }
-    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
-        let queue = self.find(name).ok_or(Errno::ENOENT)?;
+    fn label(&self) -> Option<&'static Label> {
+        own_label()
+    }
+    fn lookup(&self, name: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
+        let queue = self.find(name, viewer.task).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(QueueNode(queue)))
     }
     fn entries(
         &self,
         position: u64,
-        _: &dyn Principal,
+        caller: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
         let names = self.names.lock();
-        let mut later = names.by_place.range(position.saturating_add(1)..);
-        let _ = later.try_for_each(|(place, name)| {
+        let later = names.by_place.range(position.saturating_add(1)..);
+        let queue = |place: &u64, name: &Arc<[u8]>| names.named.get(&(name.clone(), *place));
+        let found = later.filter_map(|(place, name)| Some((place, name, queue(place, name)?)));
+        let mut shown = found.filter(|(.., queue)| exists(queue, caller));
+        let _ = shown.try_for_each(|(place, name, queue)| {
             take(&DirectoryEntry {
-                inode: names.named.get(name).map_or(0, |named| named.queue.inode()),
+                inode: queue.inode(),
                 file_type: Some(FileType::Regular),
                 name,
                 next: *place,
@@ -167,12 +215,13 @@ impl Node for Directory {
         let queue = self.make(task, name, permissions, Shape::usual())?;
         Ok(Arc::new(QueueNode(queue)))
     }
-    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+    fn remove(&self, name: &[u8], remover: &dyn Principal) -> Result<(), Errno> {
         let mut names = self.names.lock();
-        let removed = names.named.remove(name).ok_or(Errno::ENOENT)?;
-        names.by_place.remove(&removed.place);
+        let (place, _) = names.find(name, remover).ok_or(Errno::ENOENT)?;
+        names.by_place.remove(&place);
+        let removed = names.named.remove(&(Arc::from(name), place)).ok_or(Errno::ENOENT)?;
         drop(names);
-        removed.queue.unnamed();
+        removed.unnamed();
         drop(removed);
         self.touch();
         Ok(())
@@ -194,6 +243,9 @@ impl QueueNode {
 }
 
 impl Node for QueueNode {
+    fn label(&self) -> Option<&'static Label> {
+        Some(self.0.label)
+    }
     fn attributes(&self) -> Attributes {
         *self.0.attributes.lock()
     }

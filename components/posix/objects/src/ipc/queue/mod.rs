@@ -36,7 +36,7 @@ use process::{
 };
 use rt::{lock_class, memory::Charge, sync::Mutex};
 use sysv::prioritized::{PRIORITIES, PrioritizedMessage, PriorityQueue, Sent};
-use vfs::{Capabilities, Credentials, Errno, generated, poll::WaitQueue};
+use vfs::{Capabilities, Credentials, Errno, generated, poll::WaitQueue, security::Label};
 
 lock_class! {
     static STATE = "ipc.queue";
@@ -192,6 +192,7 @@ impl Drop for CountedQueue {
 
 /// A message queue.
 pub struct PosixQueue {
+    label: &'static Label,
     shape: Shape,
     attributes: Mutex<Attributes>,
     state: Mutex<QueueState>,
@@ -217,7 +218,12 @@ impl PosixQueue {
     ///
     /// # Errors
     /// `ENOSPC` for too many queues, `EINVAL` for a shape beyond the limits, `EMFILE` beyond the user's limit.
-    fn new(task: &Task, permissions: u16, shape: Shape) -> Result<Arc<PosixQueue>, Errno> {
+    fn new(
+        task: &Task,
+        permissions: u16,
+        shape: Shape,
+        label: &'static Label,
+    ) -> Result<Arc<PosixQueue>, Errno> {
         let who = task.credentials();
         let charge = Charge::take(OBJECT_BYTES)?;
         let counted = CountedQueue::new(&who)?;
@@ -233,6 +239,7 @@ impl PosixQueue {
         };
         let state = QueueState { queue: PriorityQueue::new(shape.messages as usize), notice: None };
         Ok(Arc::new(PosixQueue {
+            label,
             shape,
             attributes: Mutex::new(&ATTRIBUTES, attributes),
             state: Mutex::new(&STATE, state),

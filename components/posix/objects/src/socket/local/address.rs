@@ -9,7 +9,10 @@ use alloc::{
 };
 use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex};
-use vfs::Errno;
+use vfs::{
+    Credentials, Errno,
+    security::{self, Label},
+};
 
 lock_class! {
     static ABSTRACT = "socket.abstract";
@@ -77,8 +80,14 @@ impl Address {
     }
 }
 
-/// Sockets by abstract name.
-type SocketNames = BTreeMap<Arc<[u8]>, Weak<LocalSocket>>;
+/// A socket with an abstract name.
+struct NamedSocket {
+    socket: Weak<LocalSocket>,
+    label: &'static Label,
+}
+
+/// Sockets by abstract name and number: sockets of different levels may have the same name (K1).
+type SocketNames = BTreeMap<(Arc<[u8]>, u64), NamedSocket>;
 
 /// The sockets of each kind by abstract name: a name of one kind is free for the others.
 static NAMES: [Mutex<SocketNames>; 3] = [const { Mutex::new(&ABSTRACT, BTreeMap::new()) }; 3];
@@ -93,25 +102,39 @@ fn names(kind: SocketKind) -> &'static Mutex<SocketNames> {
     }
 }
 
-/// Returns the socket of `kind` that has the abstract `name`.
-pub(super) fn find(kind: SocketKind, name: &[u8]) -> Option<Arc<LocalSocket>> {
-    names(kind).lock().get(name).and_then(Weak::upgrade)
+/// Returns the socket that has `name` for a subject.
+fn named<'n>(
+    names: &'n SocketNames,
+    name: &Arc<[u8]>,
+    who: &Credentials,
+) -> Option<&'n NamedSocket> {
+    let mut all = names.range((name.clone(), 0)..=(name.clone(), u64::MAX)).map(|(_, named)| named);
+    let is_it = |named: &&NamedSocket| {
+        named.socket.strong_count() > 0 && security::is_of_own_secrecy(&who.subject, named.label)
+    };
+    all.find(is_it)
+}
+
+/// Returns the socket of `kind` that has the abstract `name`, for a subject.
+pub(super) fn find(
+    kind: SocketKind,
+    name: &Arc<[u8]>,
+    who: &Credentials,
+) -> Option<Arc<LocalSocket>> {
+    named(&names(kind).lock(), name, who)?.socket.upgrade()
 }
 
 /// Gives `socket` the abstract `name`.
 ///
 /// # Errors
 /// `EADDRINUSE`.
-pub(super) fn take(
-    kind: SocketKind,
-    name: &Arc<[u8]>,
-    socket: &Weak<LocalSocket>,
-) -> Result<(), Errno> {
-    let mut names = names(kind).lock();
-    if names.get(name).is_some_and(|owner| owner.strong_count() > 0) {
+pub(super) fn take(socket: &LocalSocket, name: &Arc<[u8]>, who: &Credentials) -> Result<(), Errno> {
+    let mut names = names(socket.common.kind()).lock();
+    if named(&names, name, who).is_some() {
         return Err(Errno::EADDRINUSE);
     }
-    names.insert(name.clone(), socket.clone());
+    let (number, label) = (socket.common.number(), socket.label());
+    names.insert((name.clone(), number), NamedSocket { socket: socket.this.clone(), label });
     Ok(())
 }
 
@@ -119,14 +142,14 @@ pub(super) fn take(
 ///
 /// # Errors
 /// `ENOSPC` if there is none.
-pub(super) fn take_any(kind: SocketKind, socket: &Weak<LocalSocket>) -> Result<Arc<[u8]>, Errno> {
+pub(super) fn take_any(socket: &LocalSocket, who: &Credentials) -> Result<Arc<[u8]>, Errno> {
     let mut number = [0; 4];
     rt::entropy::fill(&mut number);
     let first = u32::from_le_bytes(number);
     for step in 0..AUTOMATIC_NAMES {
         let number = first.wrapping_add(step) % AUTOMATIC_NAMES;
         let name: Arc<[u8]> = Arc::from(format!("{number:05x}").as_bytes());
-        match take(kind, &name, socket) {
+        match take(socket, &name, who) {
             Ok(()) => return Ok(name),
             Err(_) => continue,
         }
@@ -135,11 +158,9 @@ pub(super) fn take_any(kind: SocketKind, socket: &Weak<LocalSocket>) -> Result<A
 }
 
 /// Frees `name`, if it is the name of `socket`.
-pub(super) fn give_back(kind: SocketKind, name: &[u8], socket: &Weak<LocalSocket>) {
-    let mut names = names(kind).lock();
-    if names.get(name).is_some_and(|owner| owner.ptr_eq(socket)) {
-        names.remove(name);
-    }
+pub(super) fn give_back(socket: &LocalSocket, name: &Arc<[u8]>) {
+    let mut names = names(socket.common.kind()).lock();
+    names.remove(&(name.clone(), socket.common.number()));
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl LocalSocket {
         who: &Party,
         maker: &dyn Principal,
     ) -> Arc<LocalSocket> {
-        let made = LocalSocket::new(self.common.kind(), maker);
+        let made = LocalSocket::labelled(self.common.kind(), maker, self.label());
         made.is_waiting.store(true, Ordering::Relaxed);
         let from_name = from.address();
         let (name, place) = {
@@ -191,6 +191,7 @@ impl LocalSocket {
         let mut state = made.state.lock();
         state.link = SocketLink::To(from.this.clone(), from_name);
         state.peer = Some(who.clone());
+        state.peer_label = Some(from.label());
         made.budget.set_name(name.clone());
         (state.name, state.place) = (name, place);
         drop(state);
@@ -206,6 +207,7 @@ impl LocalSocket {
         }
         state.link = SocketLink::To(Arc::downgrade(other), name.clone());
         state.peer = Some(whose);
+        state.peer_label = Some(other.label());
         drop(state);
         self.budget.freed.wake();
         Ok(())

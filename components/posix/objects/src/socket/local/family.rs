@@ -21,6 +21,7 @@ use process::{
 use vfs::{
     Capabilities, Errno, OpenFile,
     io::{Sink, Source},
+    security::Label,
 };
 
 /// Returns the identity of a caller that a peer sees (SO_PEERCRED): effective ids and groups.
@@ -101,6 +102,9 @@ impl Socket for LocalSocket {
     }
     fn peer(&self) -> Option<Party> {
         self.state.lock().peer.clone()
+    }
+    fn peer_label(&self) -> Option<&'static Label> {
+        self.state.lock().peer_label
     }
     fn is_listening(&self) -> bool {
         matches!(self.state.lock().link, SocketLink::Listening { .. })

@@ -18,6 +18,7 @@ use vfs::{
     file::{SendRoom, Survey},
     io::{Sink, Source},
     poll::WaitQueue,
+    security::Label,
 };
 
 /// Bytes of a message that are kept on the heap; longer ones are kept in frames.
@@ -28,6 +29,8 @@ const OVERHEAD: usize = 256 + 320;
 /// Send buffer account of a socket: the bytes that it has under way, and their limit.
 pub struct Budget {
     user: Arc<User>,
+    /// The label of the socket, with which its messages come.
+    label: &'static Label,
     /// The socket is closed.
     is_orphan: AtomicBool,
     /// A sender found no room, and the socket's owner has not been told of room since.
@@ -47,12 +50,25 @@ impl SendRoom for Budget {
 }
 
 impl Budget {
-    /// Makes the budget of a socket that `maker` makes.
-    pub(super) fn new(maker: &dyn Principal) -> Arc<Budget> {
+    /// Makes the budget of a socket with a label that `maker` makes.
+    pub(super) fn new(maker: &dyn Principal, label: &'static Label) -> Arc<Budget> {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(SEND_DEFAULT.size()));
         let (user, is_orphan) = (User::of_caller(maker), AtomicBool::new(false));
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
-        Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })
+        Arc::new(Budget {
+            user,
+            label,
+            is_orphan,
+            is_wanted,
+            name: Once::new(),
+            used,
+            limit,
+            freed,
+        })
+    }
+    /// Returns the label of the socket.
+    pub fn label(&self) -> &'static Label {
+        self.label
     }
     /// Returns whether another message may be made. The last one may exceed the limit, as on Linux.
     pub fn has_room(&self) -> bool {
@@ -185,6 +201,10 @@ impl SocketMessage {
         budget.charge(cost, source)?;
         let budget = budget.clone();
         Ok(SocketMessage { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
+    }
+    /// Returns the label of the socket from which it comes.
+    pub fn label(&self) -> &'static Label {
+        self.budget.label
     }
     /// Writes the name that its sender has now, or had last, to `to`; a sender without a name leaves it as it is.
     pub(super) fn tell_sender(&self, to: Option<&mut SocketAddress>) {

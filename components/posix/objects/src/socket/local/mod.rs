@@ -33,9 +33,10 @@ use alloc::{
 };
 use connection::{Close, HangUp};
 use core::{mem, sync::atomic::AtomicBool};
-use interfaces::file_system::FileType;
+use interfaces::{file_system::FileType, monitor::ObjectAccess};
 use memory::setting::Setting;
 use message::{Budget, SocketMessage};
+use process::Task;
 use rt::{lock_class, sync::Mutex};
 use vfs::{
     Base, Caller, Errno, Path, Principal, Walk,
@@ -43,6 +44,7 @@ use vfs::{
     io::{Sink, Source},
     permission::{self, Want},
     poll::{PollTable, WaitQueue},
+    security::{self, Label},
 };
 
 lock_class! {
@@ -80,6 +82,8 @@ struct SocketState {
     peer: Option<(Identity, Vec<u32>)>,
     /// The process that listens.
     listener: (Identity, Vec<u32>),
+    /// The label of the peer, as reported by SO_PEERSEC.
+    peer_label: Option<&'static Label>,
 }
 
 /// A socket of AF_UNIX.
@@ -105,6 +109,17 @@ static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<LocalSocket>>> = Mutex::new(&ALL, B
 impl LocalSocket {
     /// Makes a socket without name and peer for `maker`.
     pub fn new(kind: SocketKind, maker: &dyn Principal) -> Arc<LocalSocket> {
+        let label = match Task::of(maker).filter(|_| security::is_enforced()) {
+            Some(task) => task.credentials().label_of_socket(),
+            None => Label::of_new_object(),
+        };
+        LocalSocket::labelled(kind, maker, label)
+    }
+    fn labelled(
+        kind: SocketKind,
+        maker: &dyn Principal,
+        label: &'static Label,
+    ) -> Arc<LocalSocket> {
         let state = SocketState {
             link: SocketLink::Free,
             inbox: VecDeque::new(),
@@ -116,6 +131,7 @@ impl LocalSocket {
             place: None,
             peer: None,
             listener: Party::default(),
+            peer_label: None,
         };
         let socket = Arc::new_cyclic(|this| LocalSocket {
             this: this.clone(),
@@ -126,7 +142,7 @@ impl LocalSocket {
             arrived: WaitQueue::new(),
             told: WaitQueue::new(),
             room: WaitQueue::new(),
-            budget: Budget::new(maker),
+            budget: Budget::new(maker, label),
         });
         ALL_SOCKETS.lock().insert(socket.common.number(), Arc::downgrade(&socket));
         socket
@@ -142,12 +158,17 @@ impl LocalSocket {
             let mut state = one.state.lock();
             state.link = SocketLink::To(Arc::downgrade(other), Address::None);
             state.peer = Some(who.clone());
+            state.peer_label = Some(other.label());
         }
         (first, second)
     }
     /// Returns the budget of its messages under way.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+    /// Returns its label: that of its maker's subject, or the one that the maker asked for.
+    pub fn label(&self) -> &'static Label {
+        self.budget.label()
     }
     /// Returns its name.
     pub(super) fn address(&self) -> Address {
@@ -192,12 +213,11 @@ impl LocalSocket {
                 }),
             };
         }
+        let who = caller.credentials;
         let (name, place) = match address {
-            Address::None => {
-                (Address::Abstract(address::take_any(self.common.kind(), &self.this)?), None)
-            }
+            Address::None => (Address::Abstract(address::take_any(self, who)?), None),
             Address::Abstract(name) => {
-                address::take(self.common.kind(), &name, &self.this)?;
+                address::take(self, &name, who)?;
                 (Address::Abstract(name), None)
             }
             Address::Path(path) => {
@@ -209,7 +229,7 @@ impl LocalSocket {
         if state.name != Address::None {
             drop(state);
             if let Address::Abstract(name) = &name {
-                address::give_back(self.common.kind(), name, &self.this);
+                address::give_back(self, name);
             }
             return Err(Errno::EINVAL);
         }
@@ -227,11 +247,15 @@ impl LocalSocket {
         *place.vnode().pipe().lock() = Some(Arc::new(self.this.clone()));
         Ok(place)
     }
-    /// Returns the socket with this address, if the caller may write to it.
+    /// Returns the socket with this address, if the caller may write to it. For a connection that suffices for both directions: what
+    /// can be written is of the caller's own secrecy.
+    ///
+    /// # Errors
+    /// `EINVAL`, `ECONNREFUSED`, `EPROTOTYPE`, `EACCES`, and errors of the walk.
     fn find(&self, caller: &Caller<'_>, address: &Address) -> Result<Arc<LocalSocket>, Errno> {
         let found = match address {
             Address::None => return Err(Errno::EINVAL),
-            Address::Abstract(name) => address::find(self.common.kind(), name),
+            Address::Abstract(name) => address::find(self.common.kind(), name, caller.credentials),
             Address::Path(path) => {
                 let place = caller.walk(Base::Cwd, path, Walk::FOLLOW)?;
                 permission::check_path(&place, caller.credentials, Want::WRITE)?;
@@ -244,6 +268,7 @@ impl LocalSocket {
         if found.common.kind() != self.common.kind() {
             return Err(Errno::EPROTOTYPE);
         }
+        security::check(&caller.credentials.subject, found.label(), ObjectAccess::Write)?;
         Ok(found)
     }
     /// Ends directions of the connection (shutdown(2)).
@@ -318,7 +343,7 @@ impl LocalSocket {
             _ => {}
         }
         if let (Address::Abstract(name), Close::Last) = (&name, how) {
-            address::give_back(self.common.kind(), name, &self.this);
+            address::give_back(self, name);
         }
         self.wake_all();
         drop((inbox, place));
@@ -372,10 +397,16 @@ impl LocalSocket {
     }
 }
 
-/// Returns the content of `/proc/net/unix`.
-pub fn table() -> String {
-    let all: Vec<Arc<LocalSocket>> =
+/// Returns the content of `/proc/net/unix`: the sockets that `reader` may read.
+pub fn table(reader: &dyn Principal) -> String {
+    let mut all: Vec<Arc<LocalSocket>> =
         ALL_SOCKETS.lock().values().filter_map(Weak::upgrade).collect();
+    if let Some(reader) = Task::of(reader).filter(|_| security::is_enforced()) {
+        let who = reader.credentials();
+        all.retain(|socket| {
+            security::check(&who.subject, socket.label(), ObjectAccess::Read).is_ok()
+        });
+    }
     let head = "Num       RefCount Protocol Flags    Type St Inode Path\n";
     let mut text = String::from(head);
     for socket in &all {

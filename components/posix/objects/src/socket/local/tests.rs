@@ -4,7 +4,7 @@ use crate::socket::interface::{Receive, Send, Socket};
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
 use vfs::{
-    NOBODY,
+    Credentials, NOBODY,
     io::{SliceSink, SliceSource},
 };
 
@@ -148,14 +148,14 @@ fn a_reader_that_waits_is_woken() {
 fn names_are_free_again_when_their_socket_is() {
     let one = LocalSocket::new(SocketKind::Stream, NOBODY);
     let name: Arc<[u8]> = Arc::from(&b"posix tests"[..]);
-    address::take(one.common.kind(), &name, &one.this).unwrap();
-    assert!(
-        address::find(SocketKind::Stream, &name).is_some_and(|found| Arc::ptr_eq(&found, &one))
-    );
+    let who = Credentials::root();
+    address::take(&one, &name, &who).unwrap();
+    let find = || address::find(SocketKind::Stream, &name, &who);
+    assert!(find().is_some_and(|found| Arc::ptr_eq(&found, &one)));
     let other = LocalSocket::new(SocketKind::Stream, NOBODY);
-    assert_eq!(address::take(SocketKind::Stream, &name, &other.this), Err(Errno::EADDRINUSE));
+    assert_eq!(address::take(&other, &name, &who), Err(Errno::EADDRINUSE));
     drop(one);
-    assert!(address::find(SocketKind::Stream, &name).is_none());
-    assert_eq!(address::take(SocketKind::Stream, &name, &other.this), Ok(()));
-    address::give_back(SocketKind::Stream, &name, &other.this);
+    assert!(find().is_none());
+    assert_eq!(address::take(&other, &name, &who), Ok(()));
+    address::give_back(&other, &name);
 }

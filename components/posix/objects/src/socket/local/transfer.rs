@@ -12,10 +12,12 @@ use crate::socket::{
 use alloc::{sync::Arc, vec::Vec};
 use bpf::PacketFacts;
 use core::sync::atomic::Ordering;
+use linux_raw_sys::net;
 use process::Task;
 use vfs::{
     Caller, Errno, OpenFile, Principal,
     io::{Sink, Source},
+    security::Label,
 };
 
 /// The greatest number of bytes of a piece of a stream: as many as Linux puts into one buffer whose parts are single pages
@@ -403,6 +405,7 @@ impl LocalSocket {
             };
             if is_first {
                 found.identity = message.identity;
+                found.label = self.label_of(&message);
                 message.tell_sender(sender.take());
                 is_first = false;
             }
@@ -428,6 +431,10 @@ impl LocalSocket {
         }
         self.put_back(peeked);
         result
+    }
+    /// Returns the label of a message, if the socket is to tell it (SO_PASSSEC).
+    fn label_of(&self, message: &SocketMessage) -> Option<&'static Label> {
+        self.common.options.is_kept(net::SO_PASSSEC).then(|| message.label())
     }
     /// Puts removed messages back before the others, in their order.
     fn put_back(&self, messages: Vec<SocketMessage>) {
@@ -504,6 +511,7 @@ impl LocalSocket {
         let mut found = Received {
             length: message.left() - skip.min(message.left()),
             identity: message.identity,
+            label: self.label_of(&message),
             ..Received::default()
         };
         message.tell_sender(sender);
