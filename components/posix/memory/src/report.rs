@@ -237,6 +237,16 @@ impl AddressSpace {
         let offset = first.wrapping_mul(PAGE).wrapping_add(address - region.start);
         Ok(Some(take(object, offset)))
     }
+    /// Returns the file whose word at `address` several address spaces may wait for, unless this one may store to it.
+    pub fn file_only_read(&self, address: u64) -> Option<Arc<OpenFile>> {
+        let map = self.map.read();
+        let region = map.find(address)?;
+        let may_store = !region.is_private() && region.allowed.contains(Protection::WRITE);
+        match &region.backing {
+            Backing::Object { origin: Origin::File(file), .. } if !may_store => Some(file.clone()),
+            _ => None,
+        }
+    }
     /// Returns whether the page of `region` at `address` is a private copy.
     fn is_copied(&self, region: &Region, address: u64) -> bool {
         let page = page_of(address);

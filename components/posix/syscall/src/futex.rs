@@ -2,6 +2,7 @@
 use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
+use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::general as raw;
 use process::{
     Task,
@@ -11,7 +12,7 @@ use process::{
     trace::{self, Mode, Target},
 };
 use rt::time::Instant;
-use vfs::Errno;
+use vfs::{Errno, security};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The system calls that this file implements.
@@ -47,6 +48,29 @@ fn count(word: u64) -> Result<u32, Errno> {
     u32::try_from(word as i32).map_err(|_| Errno::EINVAL)
 }
 
+/// Returns the number of words that a command names.
+fn words_of(command: u32) -> usize {
+    match command {
+        raw::FUTEX_REQUEUE
+        | raw::FUTEX_CMP_REQUEUE
+        | raw::FUTEX_WAKE_OP
+        | raw::FUTEX_WAIT_REQUEUE_PI
+        | raw::FUTEX_CMP_REQUEUE_PI => 2,
+        _ => 1,
+    }
+}
+
+/// Checks that the caller may be seen at words of files that it cannot store to: a wake changes the waiters, and a waiter is counted
+/// by those who wake it. So both need the right to write the file (K1).
+///
+/// # Errors
+/// `EACCES`.
+fn check_words(call: &Call<'_>, addresses: &[u64]) -> Result<(), Errno> {
+    let who = call.task.credentials();
+    let mut files = addresses.iter().filter_map(|address| call.memory.file_only_read(*address));
+    files.try_for_each(|file| file.vnode().admit(&who, ObjectAccess::Write))
+}
+
 fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [address, _, _, fourth, second, _] = call.args();
     let (operation, value, last) = (call.uint(1), call.uint(2), call.uint(5));
@@ -54,6 +78,10 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
         if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
     let memory = call.memory;
     let command = operation & COMMAND_MASK;
+    if scope == Scope::Shared && security::is_enforced() {
+        let words = [address, second];
+        check_words(call, words.get(..words_of(command)).unwrap_or_default())?;
+    }
     if command == raw::FUTEX_WAKE && operation & raw::FUTEX_CLOCK_REALTIME == 0 {
         let woken = futex::wake(memory, address, scope, at_least_one(value), futex::ANY)?;
         return Ok(u64::from(woken));
@@ -199,6 +227,10 @@ fn futex_waitv(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let given: Vec<RawWanted> = call.memory.read_array(call.word(0), count)?;
     let words: Vec<WantedWord> = given.iter().map(RawWanted::decode).collect::<Result<_, _>>()?;
+    if security::is_enforced() {
+        let shared = words.iter().filter(|word| word.scope == Scope::Shared);
+        check_words(call, &shared.map(|word| word.address).collect::<Vec<_>>())?;
+    }
     match futex::wait_for_any(call.task, &words, deadline) {
         Ok(woken) => Ok(woken as u64),
         Err(Errno::RestartUnhandled) => Err(Errno::Restart),

@@ -1,6 +1,7 @@
 //! The mmap family: mapping, protection, the break, advice, locking (handlers of [`memory`]).
 use super::entry::Entry;
 use alloc::sync::Arc;
+use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::general as raw;
 use memory::{
     AddressSpace, Advice, Flags, MapFlags, MapRequest, MappingPlace, MappingSource, Origin, PAGE,
@@ -12,7 +13,7 @@ use memory::{
 };
 use process::{call::Call, exec};
 use rt::user::{Access, Protection, USER_END};
-use vfs::{Capabilities, Errno, MountFlags, OpenFile, file::SyncKind};
+use vfs::{Capabilities, Errno, MountFlags, OpenFile, file::SyncKind, security};
 
 /// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
@@ -79,7 +80,8 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         check_extent(bytes, offset)?;
         check_low(call)?;
-        file_source(file, protection, flags, (offset / PAGE, bytes))?
+        let source = file_source(file, protection, flags, (offset / PAGE, bytes))?;
+        limited_by_label(call, source, protection)?
     };
     if flags & raw::MAP_HUGETLB != 0 {
         return Err(Errno::ENOMEM);
@@ -183,6 +185,28 @@ fn file_source(
         file.touch_accessed();
     }
     Ok(MappingSource::Object { object, first, origin: Origin::File(file), allowed, is_shared })
+}
+
+/// Takes the right to execute from a mapping of a file whose instructions the caller may not run because of its label: neither
+/// mmap nor mprotect gives it then.
+///
+/// # Errors
+/// `EACCES` if the mapping is to be executed.
+fn limited_by_label(
+    call: &Call<'_>,
+    mut source: MappingSource,
+    protection: Protection,
+) -> Result<MappingSource, Errno> {
+    if security::is_enforced()
+        && let MappingSource::Object { origin: Origin::File(file), allowed, .. } = &mut source
+        && let Err(error) = file.vnode().admit(&call.task.credentials(), ObjectAccess::Execute)
+    {
+        allowed.remove(Protection::EXECUTE);
+        if protection.contains(Protection::EXECUTE) {
+            return Err(error);
+        }
+    }
+    Ok(source)
 }
 
 /// Refuses unknown flags of `MAP_SHARED_VALIDATE`.
