@@ -217,7 +217,7 @@ fn a_policy_with_a_fault_is_refused_with_its_line() {
         ("type x/t grade user", Fault::Name, "x/t"),
         ("type x_t grade root", Fault::Grade, "root"),
         ("type etc_t grade user", Fault::Twice, "etc_t"),
-        ("domain x_t grade user privileges all", Fault::Privilege, "all"),
+        ("domain x_t grade user privileges every", Fault::Privilege, "every"),
         ("domain x_t grade user capabilities fly", Fault::Capability, "fly"),
         ("domain x_t grade user rights chown", Fault::Words, "rights"),
         ("role object_r domains user_t", Fault::Twice, "object_r"),
