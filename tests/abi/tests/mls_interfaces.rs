@@ -78,6 +78,20 @@ fn shell(scratch: &Scratch) -> std::path::PathBuf {
     shell
 }
 
+/// Runs a script by a shell. Returns what it wrote to its standard streams, which are files with a context: a program in another
+/// domain keeps no pipe of this one's.
+fn output_of(shell: &Path, script: &str, scratch: &Scratch, context: &str) -> [String; 2] {
+    let paths = ["out", "err"].map(|name| scratch.file(name, b""));
+    let files = paths.each_ref().map(|path| {
+        assert_eq!(label(path, context), Ok(0));
+        OpenOptions::new().write(true).open(path).expect("a file")
+    });
+    let [out, err] = files;
+    let mut command = Command::new(shell);
+    command.args(["-c", script]).stdout(out).stderr(err).status().expect("a shell");
+    paths.map(|path| fs::read_to_string(path).expect("what it wrote"))
+}
+
 #[test]
 fn a_thread_has_the_files_of_linux_and_its_context_ends_with_a_nul() {
     labelled(|| {
@@ -133,15 +147,15 @@ fn a_program_runs_in_the_domain_that_was_asked_for() {
         let shell = shell(&scratch);
         put("exec", "user_u:user_r:user_t:s0").expect("a subject");
         put("fscreate", "system_u:object_r:tmp_t:s0").expect("an object");
+        let of_files = "system_u:object_r:tmp_t:s0";
         let script = "cat /proc/self/attr/current /proc/self/attr/prev /proc/$$/attr/prev; \
             cat /proc/$$/attr/exec /proc/$$/attr/fscreate; echo -n user_u:user_r:user_t:s0:c1 \
             > /proc/self/attr/current";
-        let output = Command::new(shell).args(["-c", script]).output().expect("a shell");
+        let [said, complaint] = output_of(&shell, script, &scratch, of_files);
         let own = "user_u:user_r:user_t:s0\0";
         let expected = format!("{own}{own}system_u:system_r:kernel_t:s0-s15:c0.c1023\0");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
-        let complaint = String::from_utf8_lossy(&output.stderr).to_lowercase();
-        assert!(complaint.contains("permission denied"), "{complaint}");
+        assert_eq!(said, expected);
+        assert!(complaint.to_lowercase().contains("permission denied"), "{complaint}");
     });
 }
 
@@ -344,9 +358,9 @@ fn a_subject_of_each_level_asks_and_reads() {
             "cat {MOUNTED}/enforce; cd {MOUNTED}; exec 3<>context; \
             echo -n user_u:user_r:user_t:s1 >&3; cat <&3; echo 1 2>&- >enforce || echo refused"
         );
-        let output = Command::new(shell(&scratch)).args(["-c", &script]).output().expect("sh");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said, "1user_u:user_r:user_t:s1\0refused\n", "{output:?}");
+        let of_files = "system_u:object_r:tmp_t:s1:c1";
+        let [said, complaint] = output_of(&shell(&scratch), &script, &scratch, of_files);
+        assert_eq!(said, "1user_u:user_r:user_t:s1\0refused\n", "{complaint}");
     });
 }
 

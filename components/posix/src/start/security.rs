@@ -28,8 +28,7 @@ pub(super) fn load_policy(caller: &Caller<'_>) -> Result<(), String> {
     if let Some(context) = rt::system::parameter("monitor.defcontext") {
         let label = security::named(context.as_bytes());
         let label = label.map_err(|_| format!("monitor.defcontext: `{context}` is no context"))?;
-        let labels = caller.root.mount.instance().labels();
-        labels.set(None, Some(label)).map_err(|errno| format!("monitor.defcontext: {errno:?}"))?;
+        caller.root.mount.instance().labels().set_fallback(label);
     }
     Ok(())
 }

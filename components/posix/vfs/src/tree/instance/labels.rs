@@ -14,6 +14,8 @@ use rt::sync::Once;
 #[derive(Debug)]
 pub struct MountLabels {
     given: Once<(Option<&'static Label>, Option<&'static Label>)>,
+    /// The label of objects for which none is stored, if the mount names none: the machine's, of its root.
+    fallback: Once<&'static Label>,
     /// Its file system is one that stores contexts.
     is_stored: bool,
 }
@@ -21,11 +23,12 @@ pub struct MountLabels {
 impl MountLabels {
     pub(super) fn of(backing: Backing) -> MountLabels {
         let is_stored = backing == Backing::Storage;
-        MountLabels { given: Once::new(), is_stored }
+        MountLabels { given: Once::new(), fallback: Once::new(), is_stored }
     }
     /// Returns whether the mount gives labels.
     pub(super) fn are_given(&self) -> bool {
-        self.given.get().is_some_and(|given| *given != (None, None))
+        let is_given = self.given.get().is_some_and(|given| *given != (None, None));
+        is_given || self.fallback.get().is_some()
     }
     /// Returns the label that all its objects have.
     pub fn whole(&self) -> Option<&'static Label> {
@@ -36,7 +39,8 @@ impl MountLabels {
     /// # Errors
     /// [`Denial::Full`].
     pub fn default(&self) -> Result<&'static Label, Denial> {
-        match (self.given.get().and_then(|given| given.1), self.is_stored) {
+        let given = self.given.get().and_then(|given| given.1);
+        match (given.or(self.fallback.get().copied()), self.is_stored) {
             (Some(label), _) => Ok(label),
             (None, true) => security::initial(Initial::Unlabeled),
             (None, false) => security::initial(Initial::File),
@@ -56,6 +60,10 @@ impl MountLabels {
             text.push_str(",seclabel");
         }
         text
+    }
+    /// Sets the label of objects for which neither the file system nor the mount has one; only the first call has an effect.
+    pub fn set_fallback(&self, label: &'static Label) {
+        self.fallback.get_or_init(|| label);
     }
     /// Sets the label of all objects, or that of those for which none is stored. The first call has an effect.
     ///
