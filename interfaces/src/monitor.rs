@@ -111,8 +111,8 @@ bitflags! {
 pub struct CapabilityMask(pub u64);
 
 impl CapabilityMask {
-    /// All capabilities: bits 0 to 40.
-    pub const ALL: CapabilityMask = CapabilityMask((1 << 41) - 1);
+    /// All capabilities.
+    pub const ALL: CapabilityMask = CapabilityMask((1 << CAPABILITY_NAMES.len()) - 1);
     /// None.
     pub const NONE: CapabilityMask = CapabilityMask(0);
 
@@ -122,6 +122,51 @@ impl CapabilityMask {
         CapabilityMask(self.0 | other.0)
     }
 }
+
+/// The names of capabilities in the order of their numbers, without `CAP_`, in lower case.
+pub const CAPABILITY_NAMES: &[&str] = &[
+    "chown",
+    "dac_override",
+    "dac_read_search",
+    "fowner",
+    "fsetid",
+    "kill",
+    "setgid",
+    "setuid",
+    "setpcap",
+    "linux_immutable",
+    "net_bind_service",
+    "net_broadcast",
+    "net_admin",
+    "net_raw",
+    "ipc_lock",
+    "ipc_owner",
+    "sys_module",
+    "sys_rawio",
+    "sys_chroot",
+    "sys_ptrace",
+    "sys_pacct",
+    "sys_admin",
+    "sys_boot",
+    "sys_nice",
+    "sys_resource",
+    "sys_time",
+    "sys_tty_config",
+    "mknod",
+    "lease",
+    "audit_write",
+    "audit_control",
+    "setfcap",
+    "mac_override",
+    "mac_admin",
+    "syslog",
+    "wake_alarm",
+    "block_suspend",
+    "audit_read",
+    "perfmon",
+    "bpf",
+    "checkpoint_restore",
+];
 
 /// The rights that a subject has by its domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+mod listing;
 pub mod procfs;
 pub mod selinuxfs;
 pub mod sysfs;

@@ -35,13 +35,11 @@ pub(super) fn load_policy(caller: &Caller<'_>) -> Result<(), String> {
 
 /// Gives devices the labels that the policy names.
 pub(super) fn label_devices<'p>(caller: &Caller<'_>, paths: impl Iterator<Item = &'p str>) {
-    let Some(monitor) = security::monitor() else { return };
     for path in paths {
-        let Some(context) = monitor.device(path) else { continue };
-        let place = caller.walk(Base::Cwd, path.as_bytes(), Walk::empty());
-        match (place, security::of_context(context)) {
-            (Ok(place), Ok(label)) => place.vnode().assign(label),
-            (place, label) => log::warn!("{path} has no label: {:?}, {label:?}", place.err()),
+        let Some(label) = security::of_device(path) else { continue };
+        match caller.walk(Base::Cwd, path.as_bytes(), Walk::empty()) {
+            Ok(place) => place.vnode().assign(label),
+            Err(errno) => log::warn!("{path} has no label: {errno:?}"),
         }
     }
 }

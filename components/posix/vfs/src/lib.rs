@@ -38,7 +38,7 @@ pub mod file {
 /// Files whose content is generated: procfs, pipes and other things without a name on storage.
 pub mod generated {
     pub use crate::{
-        files::generated::{file_of, watched_file_of},
+        files::generated::{file_of, put_from, watched_file_of},
         tree::node::{Child, GENERATED_END, Node, Viewer, attributes},
     };
 }

@@ -24,8 +24,10 @@ pub(super) struct MountContexts {
 /// domain may not relabel.
 pub(super) fn split(options: &[u8], who: &Credentials) -> Result<(MountContexts, Vec<u8>), Errno> {
     let mut contexts = MountContexts::default();
+    if security::monitor().is_none() {
+        return Ok((contexts, options.to_vec()));
+    }
     let mut others = Vec::with_capacity(options.len());
-    let is_labelled = security::monitor().is_some();
     for option in pieces(options) {
         let (name, value) = match option.iter().position(|byte| *byte == b'=') {
             Some(at) => (option.get(..at), option.get(at + 1..)),
@@ -40,10 +42,6 @@ pub(super) fn split(options: &[u8], who: &Credentials) -> Result<(MountContexts,
                 continue;
             }
         };
-        if !is_labelled {
-            add(&mut others, option);
-            continue;
-        }
         let text = unquoted(value.unwrap_or_default());
         if place.replace(security::named(text)?).is_some() {
             return Err(Errno::EINVAL);

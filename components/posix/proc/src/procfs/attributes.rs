@@ -1,13 +1,14 @@
 //! `/proc/PID/attr`: the contexts of a thread, and those that it sets for itself. A system without a monitor has no such directory.
 //! Source: Linux `fs/proc/base.c` (`proc_pid_attr_write`), `security/selinux/hooks.c` (`selinux_setprocattr`).
 use super::process::Subject;
+use crate::listing;
 use alloc::{
     format,
     sync::{Arc, Weak},
     vec::Vec,
 };
 use interfaces::{
-    file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
+    file_system::{Attributes, FileType, TakeEntry},
     monitor::{Denial, ObjectAccess},
 };
 use memory::AddressSpace;
@@ -83,15 +84,11 @@ impl Node for ContextDirectory {
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
         self.subject.check_known(caller, Errno::ENOENT)?;
-        let from = usize::try_from(position).unwrap_or(usize::MAX);
-        let _ = FILES.iter().enumerate().skip(from).try_for_each(|(index, (name, _))| {
-            take(&DirectoryEntry {
-                inode: self.inode_of(index),
-                file_type: Some(FileType::Regular),
-                name: name.as_bytes(),
-                next: index as u64 + 1,
-            })
-        });
+        let named = FILES
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| (self.inode_of(index), FileType::Regular, name.as_bytes()));
+        let _ = listing::list(named, position, take);
         Ok(())
     }
 }

@@ -6,10 +6,10 @@
 //!     eth0        a file a parameter of the interface
 //! ```
 use super::items::PERMISSIONS;
+use crate::listing;
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
-use core::ops::ControlFlow;
 use interfaces::{
-    file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
+    file_system::{Attributes, FileType, TakeEntry},
     sockets::{NetworkAdministration, NetworkParameter, ParameterScope},
 };
 use memory::setting::{self, Setting as SocketSetting};
@@ -215,19 +215,12 @@ impl Node for SettingNode {
         if !self.is_folder() {
             return Err(Errno::ENOTDIR);
         }
-        let from = usize::try_from(position).unwrap_or(usize::MAX);
-        for (index, (name, place)) in self.names().iter().enumerate().skip(from) {
+        let names = self.names();
+        let named = names.iter().enumerate().map(|(index, (name, place))| {
             let child = self.child(index, *place);
-            let entry = DirectoryEntry {
-                inode: child.inode,
-                file_type: Some(child.file_type()),
-                name: name.as_slice(),
-                next: index as u64 + 1,
-            };
-            if take(&entry) == ControlFlow::Break(()) {
-                break;
-            }
-        }
+            (child.inode, child.file_type(), name.as_slice())
+        });
+        let _ = listing::list(named, position, take);
         Ok(())
     }
     fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {

@@ -8,6 +8,7 @@ use super::{
     process::ProcessDirectory,
     settings, sysrq, system,
 };
+use crate::listing;
 use alloc::{format, sync::Arc, vec::Vec};
 use core::ops::ControlFlow;
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
@@ -328,14 +329,10 @@ fn find(table: ItemTable, parent: u64, name: &[u8]) -> Result<Child, Errno> {
 }
 
 fn list(table: ItemTable, parent: u64, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
-    let from = usize::try_from(position).unwrap_or(usize::MAX);
-    let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
-        inode: child_inode(parent, index),
-        file_type: Some(file_type(item).0),
-        name: name.as_bytes(),
-        next: index as u64 + 1,
-    };
-    table.iter().enumerate().skip(from).map(entry).try_for_each(|entry| take(&entry))
+    let named = table.iter().enumerate().map(|(index, (name, item))| {
+        (child_inode(parent, index), file_type(item).0, name.as_bytes())
+    });
+    listing::list(named, position, take)
 }
 
 impl Node for Fixed {

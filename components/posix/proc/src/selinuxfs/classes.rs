@@ -1,7 +1,9 @@
 //! The classes of objects and their permissions, with the numbers that `class` shows and `access` uses, and what each asks of the
 //! monitor. Source: Linux 6.1 `security/selinux/include/classmap.h` (names).
 use Right::{Capability, Execute, Needs, Never, Read, Write};
-use interfaces::monitor::{CapabilityMask, Denial, Monitor, ObjectAccess, Privileges};
+use interfaces::monitor::{
+    CAPABILITY_NAMES, CapabilityMask, Denial, Monitor, ObjectAccess, Privileges,
+};
 use labels::Context;
 
 /// The access or the privilege that a permission stands for.
@@ -63,57 +65,11 @@ const IPC: &[Group] = &[
     (Read, &["unix_read"]),
     (Write, &["unix_write"]),
 ];
-const CAPABILITIES: &[Group] = &[(
-    Capability(0),
-    &[
-        "chown",
-        "dac_override",
-        "dac_read_search",
-        "fowner",
-        "fsetid",
-        "kill",
-        "setgid",
-        "setuid",
-        "setpcap",
-        "linux_immutable",
-        "net_bind_service",
-        "net_broadcast",
-        "net_admin",
-        "net_raw",
-        "ipc_lock",
-        "ipc_owner",
-        "sys_module",
-        "sys_rawio",
-        "sys_chroot",
-        "sys_ptrace",
-        "sys_pacct",
-        "sys_admin",
-        "sys_boot",
-        "sys_nice",
-        "sys_resource",
-        "sys_time",
-        "sys_tty_config",
-        "mknod",
-        "lease",
-        "audit_write",
-        "audit_control",
-        "setfcap",
-    ],
-)];
-const MORE_CAPABILITIES: &[Group] = &[(
-    Capability(32),
-    &[
-        "mac_override",
-        "mac_admin",
-        "syslog",
-        "wake_alarm",
-        "block_suspend",
-        "audit_read",
-        "perfmon",
-        "bpf",
-        "checkpoint_restore",
-    ],
-)];
+/// The number of capabilities of the class `capability`; the others are of `capability2`.
+const FIRST_CAPABILITIES: usize = 32;
+const CAPABILITIES: &[Group] = &[(Capability(0), CAPABILITY_NAMES.split_at(FIRST_CAPABILITIES).0)];
+const MORE_CAPABILITIES: &[Group] =
+    &[(Capability(FIRST_CAPABILITIES as u8), CAPABILITY_NAMES.split_at(FIRST_CAPABILITIES).1)];
 const OF_SECURITY: &[Group] = &[
     (Read, &["compute_av", "compute_create", "compute_member", "check_context"]),
     (Needs(Privileges::LOAD_POLICY), &["load_policy"]),

@@ -13,11 +13,11 @@ mod classes;
 mod policy;
 mod queries;
 
-use crate::procfs::parsed;
+use crate::{listing, procfs::parsed};
 use alloc::{format, sync::Arc, vec::Vec};
 use classes::{CLASSES, Class};
 use interfaces::{
-    file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
+    file_system::{Attributes, FileType, TakeEntry},
     monitor::Initial,
 };
 use policy::{PolicyFile, loads};
@@ -186,10 +186,7 @@ impl Node for SelinuxNode {
     }
     fn label(&self) -> Option<&'static Label> {
         match self.place {
-            SelinuxItem::Query(_) | SelinuxItem::Null => {
-                let context = security::monitor()?.device("/dev/null")?;
-                security::of_context(context).ok()
-            }
+            SelinuxItem::Query(_) | SelinuxItem::Null => security::of_device("/dev/null"),
             _ => None,
         }
     }
@@ -208,16 +205,12 @@ impl Node for SelinuxNode {
         _: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
-        let from = usize::try_from(position).unwrap_or(usize::MAX);
         let names = self.place.names().ok_or(Errno::ENOTDIR)?;
-        let _ = names.iter().enumerate().skip(from).try_for_each(|(index, (name, place))| {
-            take(&DirectoryEntry {
-                inode: self.inode_of(index),
-                file_type: Some(place.kind().0),
-                name: name.as_bytes(),
-                next: index as u64 + 1,
-            })
-        });
+        let named = names
+            .iter()
+            .enumerate()
+            .map(|(index, (name, place))| (self.inode_of(index), place.kind().0, name.as_bytes()));
+        let _ = listing::list(named, position, take);
         Ok(())
     }
     fn places(&self) -> Places {

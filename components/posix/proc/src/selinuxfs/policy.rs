@@ -11,7 +11,7 @@ use rt::{
 use vfs::{
     Errno, Principal,
     file::{File, IoFlags, Mappable, PageUse, Places},
-    generated::GENERATED_END,
+    generated::{GENERATED_END, put_from},
     io::{Sink, Source},
     security,
 };
@@ -95,15 +95,12 @@ impl File for PolicyFile {
         Places::UpTo(GENERATED_END)
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let mut put = |text: &[u8]| match text.get(start..) {
-            Some(rest) if !rest.is_empty() => sink.put(rest),
-            _ => Ok(0),
-        };
         match self {
             PolicyFile::Load => Err(Errno::EINVAL),
-            PolicyFile::Text => put(&security::monitor().ok_or(Errno::EINVAL)?.policy()),
-            PolicyFile::Status => put(&status()),
+            PolicyFile::Text => {
+                put_from(&security::monitor().ok_or(Errno::EINVAL)?.policy(), offset, sink)
+            }
+            PolicyFile::Status => put_from(&status(), offset, sink),
         }
     }
     fn write(

@@ -11,7 +11,7 @@ use rt::{lock_class, sync::Mutex};
 use vfs::{
     Errno, Principal,
     file::{File, IoFlags, Places},
-    generated::GENERATED_END,
+    generated::{GENERATED_END, put_from},
     io::{Sink, Source},
     security,
 };
@@ -62,11 +62,7 @@ impl File for OpenQuery {
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let answer = self.answer.lock().clone().unwrap_or_default();
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        match answer.get(start..) {
-            Some(rest) if !rest.is_empty() => sink.put(rest),
-            _ => Ok(0),
-        }
+        put_from(&answer, offset, sink)
     }
     /// The position stays, so that the answer is read from its start.
     fn write(

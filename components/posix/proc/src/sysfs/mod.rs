@@ -6,8 +6,9 @@
 mod network;
 mod tree;
 
+use crate::listing;
 use alloc::{string::String, sync::Arc, vec::Vec};
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use interfaces::file_system::{Attributes, FileType, TakeEntry};
 use rt::sync::Once;
 use vfs::{
     Active, Errno, Principal,
@@ -77,13 +78,10 @@ impl SysfsNode {
 }
 
 /// Passes the members of a family from a position on to `take`.
-fn list_members(family: &dyn Family, from: usize, take: &mut TakeEntry<'_>) {
-    let file_type = Some(family.file_type());
-    let members = family.members();
-    let _ = members.iter().enumerate().skip(from).try_for_each(|(index, (name, inode))| {
-        let (name, next) = (name.as_bytes(), index as u64 + 1);
-        take(&DirectoryEntry { inode: *inode, file_type, name, next })
-    });
+fn list_members(family: &dyn Family, position: u64, take: &mut TakeEntry<'_>) {
+    let (file_type, members) = (family.file_type(), family.members());
+    let named = members.iter().map(|(name, inode)| (*inode, file_type, name.as_bytes()));
+    let _ = listing::list(named, position, take);
 }
 
 impl Node for SysfsNode {
@@ -132,20 +130,13 @@ impl Node for SysfsNode {
         _: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
-        let from = usize::try_from(position).unwrap_or(usize::MAX);
         if let NodeKind::Family(family) = &self.kind {
-            list_members(&**family, from, take);
+            list_members(&**family, position, take);
             return Ok(());
         }
-        let _ = self.names()?.iter().enumerate().skip(from).try_for_each(|(index, named)| {
-            let (name, entry) = named;
-            take(&DirectoryEntry {
-                inode: entry.inode,
-                file_type: Some(entry.file_type()),
-                name: name.as_bytes(),
-                next: index as u64 + 1,
-            })
-        });
+        let names = self.names()?.iter();
+        let named = names.map(|(name, entry)| (entry.inode, entry.file_type(), name.as_bytes()));
+        let _ = listing::list(named, position, take);
         Ok(())
     }
     fn read_link(&self, _: &Viewer<'_>) -> Result<Vec<u8>, Errno> {

@@ -102,10 +102,11 @@ fn enter(
     let old = &request.credentials.subject;
     new.previous = Some(old.label());
     let may_change = !request.has_no_new_privileges && request.program.may_set_ids();
-    if may_change && let Some(file) = request.program.label()? {
+    let file = request.program.label()?;
+    if may_change && let Some(file) = file {
         new.subject = old.entered(file, wanted.as_deref()).map_err(|_| Errno::EACCES)?;
     }
-    for label in [request.program.label()?, program.label()?].into_iter().flatten() {
+    for label in [file, program.label()?].into_iter().flatten() {
         security::check(&new.subject, label, ObjectAccess::Execute)?;
     }
     let most = new.subject.capabilities();

@@ -108,10 +108,7 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     let known = attributes(FileType::Fifo, (0, 0));
     let path = place(pipes()?, "pipe", (known, Anonymous::new(known, Some(stream))))?;
-    let console = security::monitor().and_then(|monitor| monitor.device("/dev/console"));
-    if let Some(console) = console {
-        path.vnode().assign(security::of_context(console)?);
-    }
+    path.vnode().note_label(security::of_device("/dev/console"));
     Ok(path)
 }
 

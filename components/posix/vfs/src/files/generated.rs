@@ -30,6 +30,18 @@ pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>, quiet: Ready
     Arc::new(GeneratedFile { changes, ..GeneratedFile::new(node) })
 }
 
+/// Puts the bytes of a whole content from `offset` on into `sink`; none behind its end.
+///
+/// # Errors
+/// Those of the sink.
+pub fn put_from(content: &[u8], offset: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    match content.get(start..) {
+        Some(rest) if !rest.is_empty() => sink.put(rest),
+        _ => Ok(0),
+    }
+}
+
 /// An open generated file: the content of the last read from offset 0.
 pub(crate) struct GeneratedFile {
     node: Arc<dyn Node>,
@@ -78,11 +90,7 @@ impl File for GeneratedFile {
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let content = self.content(offset, sink)?;
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
-        match content.get(start..) {
-            Some(rest) if !rest.is_empty() => sink.put(rest),
-            _ => Ok(0),
-        }
+        put_from(&content, offset, sink)
     }
     fn write(
         &self,

@@ -108,7 +108,7 @@ impl<'a> Caller<'a> {
         if flags.contains(Walk::DIRECTORY) {
             walker.check_directory()?;
         }
-        // What the monitor does not let the caller read has no attributes for it either.
+        // An object that the monitor does not let the caller read has no attributes for the caller either.
         walker.at.vnode().admit(self.credentials, ObjectAccess::Read)?;
         Ok(walker.at)
     }

@@ -58,8 +58,7 @@ fn exists(queue: &PosixQueue, viewer: &dyn Principal) -> bool {
 
 /// Returns the label of the directory, in which tasks of each secrecy make names, if the policy has one.
 fn own_label() -> Option<&'static Label> {
-    let context = security::monitor()?.device(DIRECTORY)?;
-    security::of_context(context).ok()
+    security::of_device(DIRECTORY)
 }
 
 /// Returns the label of a queue that a task makes.

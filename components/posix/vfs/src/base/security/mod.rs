@@ -19,7 +19,7 @@ pub use label::Label;
 pub use own::OwnContext;
 pub use subject::SecuritySubject;
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use answers::{Answer, Question};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::{Denial, Initial, Monitor, ObjectAccess, Privileges};
@@ -155,8 +155,7 @@ pub fn label(context: &Context) -> Result<&'static Label, Denial> {
 /// [`Denial::Invalid`] if it is no context under the policy.
 pub fn named(text: &[u8]) -> Result<&'static Label, Denial> {
     let security = SECURITY.get().ok_or(Denial::Invalid)?;
-    let context = security.monitor.check(text.strip_suffix(b"\0").unwrap_or(text))?;
-    label(&context)
+    label(&security.context(text)?)
 }
 
 /// Returns the label that a subject may give an object instead of `old`, by its text.
@@ -169,7 +168,7 @@ pub fn relabelled(
     text: &[u8],
 ) -> Result<&'static Label, Denial> {
     let security = SECURITY.get().ok_or(Denial::Invalid)?;
-    let new = security.monitor.check(text.strip_suffix(b"\0").unwrap_or(text))?;
+    let new = security.context(text)?;
     let old = old.context().ok_or(Denial::Invalid)?;
     security.monitor.relabel(subject.context(), old, &new)?;
     label(&new)
@@ -209,6 +208,12 @@ pub fn of_context(number: ContextId) -> Result<&'static Label, Denial> {
     Ok(SECURITY.get().ok_or(Denial::Invalid)?.label(number))
 }
 
+/// Returns the label that the policy names for the device at `path`, if it names one.
+pub fn of_device(path: &str) -> Option<&'static Label> {
+    let security = SECURITY.get()?;
+    Some(security.label(security.monitor.device(path)?))
+}
+
 /// Returns the label of an initial context.
 ///
 /// # Errors
@@ -220,20 +225,25 @@ pub fn initial(of: Initial) -> Result<&'static Label, Denial> {
 
 /// Returns whether a subject has a privilege. All have in a system without a policy.
 pub fn has(subject: &SecuritySubject, privilege: Privileges) -> bool {
-    enforced().is_none_or(|security| {
-        security.monitor.rights(subject.context()).privileges.contains(privilege)
-    })
+    enforced().is_none_or(|security| security.has(subject, privilege))
 }
 
 impl Security {
+    /// Returns the context that a text is under the policy.
+    fn context(&self, text: &[u8]) -> Result<Context, Denial> {
+        self.monitor.check(text.strip_suffix(b"\0").unwrap_or(text))
+    }
+    fn has(&self, subject: &SecuritySubject, privilege: Privileges) -> bool {
+        self.monitor.rights(subject.context()).privileges.contains(privilege)
+    }
     fn label(&self, context: ContextId) -> &'static Label {
         if let Some(label) = self.labels.read().by_context.get(&context) {
             return label;
         }
         let mut labels = self.labels.write();
         labels.by_context.entry(context).or_insert_with(|| {
-            let text = alloc::format!("{}\0", self.monitor.context(context));
-            alloc::boxed::Box::leak(alloc::boxed::Box::new(Label::new(context, text.into_bytes())))
+            let text = format!("{}\0", self.monitor.context(context));
+            Box::leak(Box::new(Label::new(context, text.into_bytes())))
         })
     }
 }

@@ -54,9 +54,6 @@ impl Credentials {
 }
 
 impl Security {
-    fn has(&self, subject: &SecuritySubject, privilege: Privileges) -> bool {
-        self.monitor.rights(subject.context()).privileges.contains(privilege)
-    }
     /// Returns the label of objects with a context that a subject may ask for: one of its own secrecy, unless it may relabel. So
     /// that it cannot take all numbers of contexts.
     fn object_of(

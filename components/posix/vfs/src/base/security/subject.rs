@@ -58,10 +58,6 @@ impl SecuritySubject {
     pub fn context(&self) -> ContextId {
         self.context
     }
-    /// Returns its context; `None` in a system without a monitor.
-    pub fn shown(&self) -> Option<Arc<Context>> {
-        SECURITY.get().map(|security| security.monitor.context(self.context))
-    }
     /// Returns the label that its processes, and what only they use, have as objects.
     pub fn label(&self) -> &'static Label {
         self.label
