@@ -469,7 +469,7 @@ impl LinuxSide {
         found.map(|(_, image)| image.as_path())
     }
 
-    /// Judges the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
+    /// Judges the output of Linux. Its messages and its disks are not judged, and stderr and stdout are one stream there.
     fn boot(&self, config: &Config, case: &Case, lane: Lane) -> Result<Verdict> {
         let linux = self.linux.as_ref().context("Linux was not prepared")?;
         let root = shell::build_path(&format!("linux-test-{lane}.ext4"))?;
@@ -479,13 +479,14 @@ impl LinuxSide {
         disk::debugfs(&root, &format!("write {} {SCRIPT_PATH}", script.display()))?;
         let kernel = linux.kernel.clone();
         let config = Config { kernel, root, ..config.clone() };
-        let parameters = format!("skerry.runner={SCRIPT_PATH}");
+        let (parameters, log) = (format!("skerry.runner={SCRIPT_PATH}"), config.log.clone());
         let output = linux::boot(linux, config, &parameters, case.timeout)?;
         let output = String::from_utf8_lossy(&output).replace('\r', "");
+        let log = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         Ok(judge(
             &Case { log: Vec::new(), stderr: None, ..case.clone() },
             &case.outcome,
-            [output, String::new(), String::new()],
+            [output, String::new(), log],
         ))
     }
 }
