@@ -50,12 +50,20 @@ pub enum Initial {
     Interface,
     /// Sockets and packets of nobody.
     Packet,
+    /// Pipes and event files. It gives those of each subject their type.
+    Anonymous,
 }
 
 impl Initial {
     /// All of them.
-    pub const ALL: [Initial; 5] =
-        [Initial::Kernel, Initial::Unlabeled, Initial::File, Initial::Interface, Initial::Packet];
+    pub const ALL: [Initial; 6] = [
+        Initial::Kernel,
+        Initial::Unlabeled,
+        Initial::File,
+        Initial::Interface,
+        Initial::Packet,
+        Initial::Anonymous,
+    ];
 
     /// Returns the name in policies and in `selinuxfs`.
     pub fn name(self) -> &'static str {
@@ -65,6 +73,7 @@ impl Initial {
             Initial::File => "file",
             Initial::Interface => "netif",
             Initial::Packet => "netmsg",
+            Initial::Anonymous => "anonymous",
         }
     }
 }

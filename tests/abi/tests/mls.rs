@@ -122,6 +122,41 @@ fn a_process_above_does_not_exist() {
 }
 
 #[test]
+fn a_process_of_a_stronger_domain_is_not_inspected_by_its_user() {
+    if !mls::is_here() {
+        return;
+    }
+    const INSPECTIONS: [&str; 3] = ["process_vm_readv", "process_vm_writev", "get_robust_list"];
+    match mls::part().as_deref() {
+        Some("sleep") => sleep_for_ever(),
+        Some("look") => {
+            let [stronger, equal] = ["STRONGER", "EQUAL"].map(mls::given);
+            for (name, found) in look_ups(stronger) {
+                if INSPECTIONS.contains(&name) {
+                    assert_eq!(found, Err(EPERM), "{name}");
+                }
+            }
+            assert!(fs::read(format!("/proc/{stronger}/environ")).is_err());
+            assert!(fs::read_link(format!("/proc/{stronger}/cwd")).is_err());
+            assert!(fs::metadata(format!("/proc/{stronger}/status")).is_ok(), "it exists");
+            for (name, found) in look_ups(equal) {
+                if INSPECTIONS.contains(&name) && found != Err(EFAULT) {
+                    assert!(found.is_ok(), "{name}: {found:?}");
+                }
+            }
+            fs::read(format!("/proc/{equal}/environ")).expect("an equal process shows it");
+        }
+        _ => isolated(|| {
+            let name = "a_process_of_a_stronger_domain_is_not_inspected_by_its_user";
+            let stronger = Actor(Stage::new(name).start(ENTRANCE, "sleep"));
+            let equal = Actor(Stage::new(name).start(LOW, "sleep"));
+            let stage = Stage::new(name).give("STRONGER", stronger.0).give("EQUAL", equal.0);
+            assert_eq!(stage.run(LOW, "look"), Ended::Exited(0));
+        }),
+    }
+}
+
+#[test]
 fn a_parent_below_learns_of_the_end_alone() {
     if !mls::is_here() {
         return;

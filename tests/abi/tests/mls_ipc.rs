@@ -1,7 +1,7 @@
 //! Mandatory access control of IPC and of descriptors that arrive (`docs/mls-processes.md`): tests for systems with a monitor. They
 //! do nothing elsewhere.
 use abi::{
-    Ended, check, close, isolated,
+    Ended, Scratch, check, close, isolated,
     mls::{self, HIGH, LOW, Stage},
     must, pipe, wait,
 };
@@ -193,7 +193,7 @@ fn an_abstract_name_is_one_of_its_level() {
 #[repr(C)]
 struct Passed {
     header: cmsghdr,
-    files: [i32; 4],
+    files: [i32; 6],
 }
 
 /// Sends or receives a byte with descriptors. Returns the flags of the message.
@@ -232,8 +232,8 @@ fn descriptors_that_the_receiver_may_not_have_do_not_arrive() {
             let mut passed: Passed = unsafe { mem::zeroed() };
             assert_eq!(transfer(end, &mut passed, false) & MSG_CTRUNC, MSG_CTRUNC);
             let files = (passed.header.cmsg_len as usize - mem::size_of::<cmsghdr>()) / 4;
-            assert_eq!(files, 2, "the file and the device, and no end of the pipe");
-            for fd in &passed.files[..2] {
+            assert_eq!(files, 4, "the ends of the pipe, the file and the device");
+            for fd in &passed.files[..4] {
                 // SAFETY: takes no pointers.
                 must(unsafe { fcntl(*fd, F_GETFD) });
             }
@@ -250,15 +250,28 @@ fn descriptors_that_the_receiver_may_not_have_do_not_arrive() {
             let (reader, writer) = pipe();
             let file = abi::open("/proc/version", O_RDONLY, 0).expect("a file");
             let null = abi::open("/dev/null", O_RDWR, 0).expect("a device");
+            // A file of a greater grade, and a file of a higher level.
+            let scratch = Scratch::new();
+            let [greater, higher] = [
+                ("greater", "system_u:object_r:etc_t:s0", O_RDWR),
+                ("higher", "system_u:object_r:tmp_t:s1", O_RDONLY),
+            ]
+            .map(|(name, context, flags)| {
+                let path = scratch.path(name);
+                fs::write(&path, "").expect("making a file");
+                mls::label(&path, context);
+                abi::open(path, flags, 0).expect("opening it")
+            });
             let length = mem::size_of::<Passed>();
             // SAFETY: zeroes are a header.
             let mut header: cmsghdr = unsafe { mem::zeroed() };
             (header.cmsg_len, header.cmsg_level, header.cmsg_type) =
                 (length as _, SOL_SOCKET, SCM_RIGHTS);
-            let mut passed = Passed { header, files: [reader, file, writer, null] };
+            let files = [reader, greater, file, writer, higher, null];
+            let mut passed = Passed { header, files };
             transfer(end, &mut passed, true);
             assert_eq!(wait(receiver), Ended::Exited(0));
-            [reader, writer, file, null, end].into_iter().for_each(close);
+            files.into_iter().chain([end]).for_each(close);
         }),
     }
 }

@@ -41,6 +41,7 @@ initial unlabeled system_u:object_r:tmp_t:s15:c0.c1023
 initial file system_u:object_r:tmp_t:s0
 initial netif system_u:object_r:tmp_t:s0
 initial netmsg system_u:object_r:tmp_t:s0
+initial anonymous system_u:object_r:tmp_t:s0
 ";
 
 fn policy() -> SecurityPolicy {

@@ -32,6 +32,7 @@ initial unlabeled system_u:object_r:file_t:s15:c0.c1023
 initial file system_u:object_r:file_t:s0
 initial netif system_u:object_r:file_t:s0
 initial netmsg system_u:object_r:file_t:s0
+initial anonymous system_u:object_r:file_t:s0
 ";
 
 /// The monitor's answers, asked once each.

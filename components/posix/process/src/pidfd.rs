@@ -44,7 +44,7 @@ pub fn install(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, E
 /// # Errors
 /// `ENOMEM`.
 pub fn open(task: &Task, process: &Arc<Process>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
-    let place = PIDFD.place(task.process.label())?;
+    let place = PIDFD.place(task.label_of_event_files())?;
     let file = Arc::new(ProcessFile::new(process.clone()));
     Ok(OpenFile::new(file, place, O_RDWR | O_CLOEXEC | flags))
 }

@@ -21,7 +21,7 @@ use rt::{
     sync::{Event, Mutex},
     thread::{Affinity, Policy, ThreadId},
 };
-use vfs::{Capabilities, Credentials, Errno};
+use vfs::{Capabilities, Credentials, Errno, security::Label};
 
 lock_class! {
     static FILES = "task.files";
@@ -254,6 +254,14 @@ impl Task {
     /// Returns its real user id.
     pub fn real_user(&self) -> u32 {
         self.credentials.lock().user.real
+    }
+    /// Returns the label of event files that it makes.
+    pub fn label_of_event_files(&self) -> &'static Label {
+        let own = self.process.label();
+        match own.context() {
+            None => own,
+            Some(_) => self.credentials.lock().subject.anonymous(),
+        }
     }
     /// Returns the account of its real user.
     pub fn account(&self) -> Arc<User> {

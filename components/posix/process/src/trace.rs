@@ -7,7 +7,7 @@ use crate::{object::Process, task::Task};
 use alloc::sync::Arc;
 use interfaces::monitor::ObjectAccess;
 use memory::{AddressSpace, Dumpable};
-use vfs::{Credentials, Errno, credentials::Capabilities};
+use vfs::{Credentials, Errno, credentials::Capabilities, security};
 
 /// The ids of the caller that are compared, and the capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +86,14 @@ fn check(caller: &Task, mode: Mode, task: &Task) -> Result<(), Errno> {
         return Ok(());
     }
     caller.visible().check(&task.process)?;
-    let own = caller.credentials();
+    // The credentials are read before the flag: a task that changes them clears it first.
+    let (own, their) = (caller.credentials(), task.credentials());
+    if !security::may_inspect(&own.subject, &their.subject) {
+        return Err(Errno::EPERM);
+    }
     if own.has(Capabilities::SYS_PTRACE) {
         return Ok(());
     }
-    // The credentials are read before the flag: a task that changes them clears it first.
-    let their = task.credentials();
     let memory = task.process.try_memory();
     let is_dumpable = memory.is_none_or(|memory| memory.dumpable() == Dumpable::Yes);
     if is_dumpable && is_equal_or_stronger(&own, mode, &their) { Ok(()) } else { Err(Errno::EPERM) }

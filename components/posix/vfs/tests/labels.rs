@@ -35,6 +35,7 @@ initial unlabeled system_u:object_r:file_t:s15:c0.c1023
 initial file system_u:object_r:low_file_t:s0
 initial netif system_u:object_r:file_t:s0
 initial netmsg system_u:object_r:file_t:s0
+initial anonymous system_u:object_r:file_t:s0
 ";
 const LEVELS: [&str; 4] = ["s0", "s1:c0", "s1:c1", "s2:c0,c1"];
 const TYPES: [(&str, Grade); 3] =

@@ -96,6 +96,7 @@ const INITIAL: SelinuxTable = &[
     ("file", SelinuxItem::Initial(Initial::File)),
     ("netif", SelinuxItem::Initial(Initial::Interface)),
     ("netmsg", SelinuxItem::Initial(Initial::Packet)),
+    ("anonymous", SelinuxItem::Initial(Initial::Anonymous)),
 ];
 
 /// The greatest number of names in a directory, and one more.

@@ -97,7 +97,7 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
     let known = attributes(FileType::Fifo, (who.user.fs, who.group.fs));
     let path = place(pipes()?, "pipe", (known, Anonymous::shared()))?;
     *path.vnode().pipe().lock() = Some(pipe);
-    path.vnode().note_label(Some(who.subject.label()));
+    path.vnode().note_label(Some(who.subject.anonymous()));
     Ok(path)
 }
 
@@ -164,14 +164,14 @@ impl EventKind {
         let labelled = Mutex::new(&LABELLED, BTreeMap::new());
         EventKind { name, place: Once::new(), labelled }
     }
-    /// Returns the path of the files that subjects with the label `maker` make.
+    /// Returns the path of the files with a label ([`Task::label_of_event_files`]).
     ///
     /// # Errors
     /// `ENOMEM`, at the first use.
-    pub fn place(&self, maker: &'static Label) -> Result<Path, Errno> {
-        match maker.context() {
+    pub fn place(&self, label: &'static Label) -> Result<Path, Errno> {
+        match label.context() {
             None => self.shared_place().cloned(),
-            Some(context) => self.labelled_place(context, maker),
+            Some(context) => self.labelled_place(context, label),
         }
     }
     #[cold]

@@ -46,7 +46,7 @@ pub fn install_anonymous(
     kind: &EventKind,
     flags: u32,
 ) -> Result<u64, Errno> {
-    let place = kind.place(task.process.label())?;
+    let place = kind.place(task.label_of_event_files())?;
     let on_exec = OnExec::from_flag(flags, raw::O_CLOEXEC);
     install(task, OpenFile::new(file, place, flags), on_exec)
 }

@@ -100,7 +100,7 @@ pub fn load(text: &[u8]) -> Result<(), String> {
     security.monitor.load(text)?;
     security.version.fetch_add(1, Ordering::AcqRel);
     let subjects = security.subjects.lock();
-    subjects.iter().for_each(|subject| subject.note_rights(&*security.monitor));
+    subjects.iter().for_each(|subject| subject.note_rights(security));
     drop(subjects);
     security.labels.read().by_context.values().for_each(|label| label.forget(u64::MAX));
     Ok(())
@@ -198,6 +198,18 @@ pub fn is_grade_writable(subject: &SecuritySubject, label: &Label) -> bool {
     let monitor = &security.monitor;
     monitor.grade(context) <= monitor.grade(subject.context())
         || has(subject, Privileges::RAISE_INTEGRITY)
+}
+
+/// Returns whether a subject may inspect the processes of another one that it may read: their domain has no greater grade and no
+/// right that the subject lacks, so that their memory holds nothing that could serve it.
+pub fn may_inspect(subject: &SecuritySubject, other: &SecuritySubject) -> bool {
+    let (own, their) = (subject.context(), other.context());
+    let Some(security) = enforced().filter(|_| own != their) else { return true };
+    let monitor = &security.monitor;
+    let (rights, wanted) = (monitor.rights(own), monitor.rights(their));
+    monitor.grade(their) <= monitor.grade(own)
+        && rights.privileges.contains(wanted.privileges)
+        && rights.capabilities.with(wanted.capabilities) == rights.capabilities
 }
 
 /// Returns the label of a number of a context.

@@ -3,9 +3,9 @@ use super::{Label, SECURITY, Security, answers::Question, enforced};
 use crate::base::credentials::Capabilities;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
-use interfaces::monitor::{Denial, Initial, Monitor};
+use interfaces::monitor::{Denial, Initial};
 use labels::{Context, ContextId};
-use rt::sync::Once;
+use rt::sync::{Once, StaticRef};
 
 /// A context of processes, and its bit in the words of labels.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct SecuritySubject {
     bit: u64,
     /// The label of its processes as objects.
     label: &'static Label,
+    /// The label of pipes and event files that its processes make.
+    anonymous: StaticRef<Label>,
     /// The capabilities that its domain leaves to a process.
     capabilities: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl SecuritySubject {
                     context: ContextId(0),
                     bit: 1,
                     label: Label::of_new_object(),
+                    anonymous: StaticRef::new(Label::of_new_object()),
                     capabilities: AtomicU64::new(u64::MAX),
                 })
             })
@@ -70,15 +73,30 @@ impl SecuritySubject {
     /// Returns the capabilities that its domain leaves to a process.
     pub fn capabilities(&self) -> Capabilities {
         let Some(security) = enforced() else { return Capabilities::ALL };
-        if self.bit == SecuritySubject::ALWAYS_ASKED {
-            self.note_rights(&*security.monitor);
-        }
+        self.note_new_rights(security);
         Capabilities::from_bits_truncate(self.capabilities.load(Ordering::Relaxed))
     }
-    /// Asks for the rights of its domain.
-    pub(super) fn note_rights(&self, monitor: &dyn Monitor) {
+    /// Returns the label of pipes and event files that its processes make: of its secrecy, and of the type that the policy names.
+    pub fn anonymous(&self) -> &'static Label {
+        if let Some(security) = enforced() {
+            self.note_new_rights(security);
+        }
+        self.anonymous.get()
+    }
+    /// Asks for the rights of its domain, and for the label of what its processes make.
+    pub(super) fn note_rights(&self, security: &Security) {
+        let monitor = &security.monitor;
         let capabilities = monitor.rights(self.context).capabilities.0;
         self.capabilities.store(capabilities, Ordering::Relaxed);
+        let place = monitor.initial(Initial::Anonymous);
+        let made = place.and_then(|place| monitor.made(self.context, place));
+        self.anonymous.set(made.map_or(self.label, |made| security.label(made)));
+    }
+    /// Asks again if a new policy does not find this subject, which has no bit of its own.
+    fn note_new_rights(&self, security: &Security) {
+        if self.bit == SecuritySubject::ALWAYS_ASKED {
+            self.note_rights(security);
+        }
     }
     /// Returns the subject after the execution of a file with the label `file`; `wanted` is the context that the process asked for.
     ///
@@ -109,8 +127,9 @@ impl Security {
         }
         let bit = self.free_bit(&mut subjects);
         let (label, capabilities) = (self.label(context), AtomicU64::new(0));
-        let subject = Arc::new(SecuritySubject { context, bit, label, capabilities });
-        subject.note_rights(&*self.monitor);
+        let anonymous = StaticRef::new(label);
+        let subject = Arc::new(SecuritySubject { context, bit, label, anonymous, capabilities });
+        subject.note_rights(self);
         if bit != SecuritySubject::ALWAYS_ASKED {
             subjects.push(subject.clone());
         }
