@@ -1,5 +1,6 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 pub mod compare;
+mod noninterference;
 pub mod nucleus_tests;
 mod pending;
 mod system_tests;
@@ -144,6 +145,15 @@ pub fn run(options: &Options) -> Result<u8> {
             Suite::System => {
                 for target in &targets {
                     system_tests::run(&mut tally, target, filter)?;
+                }
+                let labelled = options.labelled().into_iter().chain(targets.iter().cloned());
+                for target in labelled.filter(|target| target.system == noninterference::SYSTEM) {
+                    noninterference::run(
+                        &mut tally,
+                        &target.system,
+                        noninterference::TESTED,
+                        filter,
+                    )?;
                 }
             }
             Suite::Compare => {

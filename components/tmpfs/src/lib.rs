@@ -66,12 +66,17 @@ impl Default for Options {
     }
 }
 
+/// The number of slots of levels ([`NewInode::level`]).
+const LEVEL_SLOTS: usize = 64;
+/// The slot's place in an inode's number.
+const SLOT_SHIFT: u32 = 40;
+
 /// A mounted tmpfs.
 pub struct Tmpfs {
     options: Options,
     made: FileTime,
-    /// Number of the next inode.
-    next: AtomicU64,
+    /// The numbers of inodes given so far, by the slot of their makers' level.
+    given: [AtomicU64; LEVEL_SLOTS],
     space: Space,
     extras: Extras,
 }
@@ -92,8 +97,8 @@ fn make(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSys
 pub fn new(options: Options) -> Result<Arc<Tmpfs>, FsError> {
     let space = Space::new(options.size_bytes, options.inodes);
     space.take_inode_bytes(INODE_BYTES)?;
-    let (next, extras) = (AtomicU64::new(ROOT + 1), Extras::new());
-    Ok(Arc::new(Tmpfs { options, made: wall_time(), next, space, extras }))
+    let (given, extras) = ([const { AtomicU64::new(0) }; LEVEL_SLOTS], Extras::new());
+    Ok(Arc::new(Tmpfs { options, made: wall_time(), given, space, extras }))
 }
 
 fn wall_time() -> FileTime {
@@ -153,6 +158,7 @@ impl FileSystem for Tmpfs {
                 target: &[],
                 now: self.made,
                 label: &[],
+                level: 0,
                 acls: NewAcls::default(),
             },
         ))
@@ -160,7 +166,9 @@ impl FileSystem for Tmpfs {
 
     fn new_inode(&self, new: &NewInode<'_>) -> Result<InodeNumber, FsError> {
         self.space.take_inode_bytes(INODE_BYTES)?;
-        let inode = self.next.fetch_add(1, Relaxed);
+        let slot = new.level.min(LEVEL_SLOTS - 1);
+        let given = self.given.get(slot).map_or(0, |given| given.fetch_add(1, Relaxed));
+        let inode = (slot as u64) << SLOT_SHIFT | (ROOT + 1 + given);
         if (new.target.len() > TARGET_WITHIN || new.acls != NewAcls::default())
             && let Err(error) = self.add_extras(inode, new)
         {

@@ -17,6 +17,7 @@ fn new_inode(target: &[u8]) -> NewInode<'_> {
         target,
         now: NOW,
         label: &[],
+        level: 0,
         acls: NewAcls::default(),
     }
 }

@@ -29,6 +29,9 @@ pub struct NewInode<'a> {
     /// Its security label, the value of the extended attribute [`LABEL_NAME`]; an empty one stands for none. It is stored in
     /// the operation that makes the inode, so no inode with a name lacks it, a crash included.
     pub label: &'a [u8],
+    /// The slot of its maker's level, below 64: a file system that numbers inodes in turn does so for each slot alone, so that no
+    /// level sees how many inodes another one makes. It is 0 in a system without levels.
+    pub level: usize,
     /// Its access control lists.
     pub acls: NewAcls<'a>,
 }

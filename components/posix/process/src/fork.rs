@@ -264,8 +264,9 @@ fn make_thread(
     parts: TaskParts,
     request: &CloneRequest,
 ) -> Result<Arc<Task>, Errno> {
+    let level = parts.credentials.subject.level();
     let mut tree = tree::write();
-    let id = tree.allocate_id()?;
+    let id = tree.allocate_id(level)?;
     let child = new_task(task, id, task.process.clone(), parts, request);
     let mut state = task.process.signals.lock();
     if task.is_ending() || state.exit.is_some() || state.exec.is_some() {
@@ -289,7 +290,7 @@ fn make_process(
     let from = &task.process;
     let actions = child_actions(from, request);
     let owner = parts.credentials.user.real;
-    let label = parts.credentials.subject.label();
+    let credentials = parts.credentials.clone();
     let mut tree = tree::write();
     // A caller that kills all processes of a kind must not miss a child.
     if task.is_ending() {
@@ -297,7 +298,7 @@ fn make_process(
     }
     let parent =
         if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };
-    let id = tree.allocate_id()?;
+    let id = tree.allocate_id(credentials.subject.level())?;
     let process = Arc::new(Process::new(
         id,
         ProcessParts {
@@ -310,7 +311,7 @@ fn make_process(
             limits: from.limits.clone(),
             exit_signal: request.exit_signal,
             owner,
-            label,
+            subject: &credentials.subject,
         },
     ));
     let maker = match request.flags.contains(CloneFlags::PARENT) {

@@ -60,7 +60,7 @@ fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Ta
             limits: Limits::initial(tree::tasks_max()),
             exit_signal: 0,
             owner: 0,
-            label: credentials.subject.label(),
+            subject: &credentials.subject,
         },
     ));
     let parts = TaskParts {
@@ -72,7 +72,7 @@ fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Ta
     };
     let task = Arc::new(Task::new(INIT, process.clone(), parts));
     let mut tree = tree::write();
-    tree.reserve(INIT);
+    tree.reserve(task.credentials().subject.level(), INIT);
     process.signals.lock().tasks.push(task.clone());
     tree.insert(process);
     tree.insert_task(task.clone());

@@ -42,6 +42,7 @@ pub mod status;
 pub mod system;
 pub mod task;
 pub mod time;
+pub mod totals;
 pub mod trace;
 pub mod tree;
 pub mod undo;

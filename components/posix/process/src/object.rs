@@ -22,7 +22,11 @@ use rt::{
     thread::CpuTime,
     time::Instant,
 };
-use vfs::{ChildCache, poll::WaitQueue, security::Label};
+use vfs::{
+    ChildCache,
+    poll::WaitQueue,
+    security::{Label, Level, SecuritySubject},
+};
 
 lock_class! {
     static MEMORY = "process.memory";
@@ -113,11 +117,12 @@ pub struct Process {
     pub files_about_it: ChildCache,
     owner: AtomicU32,
     label: StaticRef<Label>,
+    level: StaticRef<Level>,
     last_command: Mutex<[u8; 16]>,
 }
 
 /// The parts that the creator of a process gives it.
-pub struct ProcessParts {
+pub struct ProcessParts<'a> {
     /// The layers above.
     pub upcalls: &'static dyn Upcalls,
     /// The parent's id.
@@ -136,13 +141,13 @@ pub struct ProcessParts {
     pub exit_signal: u8,
     /// The real user id.
     pub owner: u32,
-    /// The label of its subject.
-    pub label: &'static Label,
+    /// The subject of its tasks.
+    pub subject: &'a SecuritySubject,
 }
 
 impl Process {
     /// Makes a process without tasks.
-    pub fn new(id: u32, parts: ProcessParts) -> Process {
+    pub fn new(id: u32, parts: ProcessParts<'_>) -> Process {
         Process {
             id,
             upcalls: parts.upcalls,
@@ -175,7 +180,8 @@ impl Process {
             oom_adjustment: AtomicI32::new(0),
             files_about_it: ChildCache::new(),
             owner: AtomicU32::new(parts.owner),
-            label: StaticRef::new(parts.label),
+            label: StaticRef::new(parts.subject.label()),
+            level: StaticRef::new(parts.subject.level()),
             last_command: Mutex::new(&USAGE, [0; 16]),
         }
     }
@@ -244,9 +250,15 @@ impl Process {
     pub fn label(&self) -> &'static Label {
         self.label.get()
     }
-    /// Sets the label, with the subject of its only task. The caller holds the commit of its exec guard.
-    pub(super) fn set_label(&self, label: &'static Label) {
-        self.label.set(label);
+    /// Returns the level of the subject of its tasks.
+    #[inline]
+    pub fn level(&self) -> &'static Level {
+        self.level.get()
+    }
+    /// Sets label and level, with the subject of its only task. The caller holds the commit of its exec guard.
+    pub(super) fn set_subject(&self, subject: &SecuritySubject) {
+        self.label.set(subject.label());
+        self.level.set(subject.level());
     }
     /// Returns the name of the task that ended last (a zombie's `comm`).
     pub fn last_command(&self) -> [u8; 16] {

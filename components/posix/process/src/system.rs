@@ -9,7 +9,7 @@ use rt::{
     lock_class,
     sync::{Mutex, Once},
 };
-use vfs::poll::Changes;
+use vfs::{poll::Changes, security::Level};
 use zerocopy::{Immutable, IntoBytes};
 
 lock_class! {
@@ -127,19 +127,26 @@ const FIXED_ONE: u64 = 1 << 11;
 const DECAY: [u64; 3] = [1884, 2014, 2037];
 const SAMPLES_MAX: u64 = 1000;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Load {
     sampled_ns: u64,
     averages: [u64; 3],
 }
 
-static AVERAGE: Mutex<Load> = Mutex::new(&LOAD, Load { sampled_ns: 0, averages: [0; 3] });
+/// The averages of all tasks, and then those of each level by its slot.
+static AVERAGES: Mutex<Vec<Load>> = Mutex::new(&LOAD, Vec::new());
 
-/// Returns the load averages over 1, 5 and 15 minutes with 11 bits after the binary point.
-pub fn load() -> [u64; 3] {
-    let active = rt::system::runnable_threads() as u64 * FIXED_ONE;
+/// Returns the load averages over 1, 5 and 15 minutes with 11 bits after the binary point, of a level or else of all tasks;
+/// `runnable` of them run or could run now.
+pub fn load(level: Option<&Level>, runnable: u64) -> [u64; 3] {
+    let place = level.map_or(0, |level| level.slot() + 1);
+    let active = runnable * FIXED_ONE;
     let now = rt::time::now().0;
-    let mut load = AVERAGE.lock();
+    let mut averages = AVERAGES.lock();
+    if averages.len() <= place {
+        averages.resize(place + 1, Load::default());
+    }
+    let Some(load) = averages.get_mut(place) else { return [0; 3] };
     let samples = (now.saturating_sub(load.sampled_ns) / SAMPLE_NS).min(SAMPLES_MAX);
     for _ in 0..samples {
         for (average, decay) in load.averages.iter_mut().zip(DECAY) {

@@ -13,7 +13,10 @@ use rt::{
     sync::{Once, ReadGuard, RwLock, WriteGuard},
     thread::ThreadId,
 };
-use vfs::Errno;
+use vfs::{
+    Errno, Principal,
+    security::{Level, SecuritySubject},
+};
 
 lock_class! {
     static TREE_LOCK = "process.tree";
@@ -22,7 +25,8 @@ lock_class! {
 /// The first process, which waits for every orphan.
 pub const INIT: u32 = 1;
 /// Ids are below this (`/proc/sys/kernel/pid_max`, with Linux's default and bounds).
-pub static ID_MAX: Setting = Setting::new(32768, 301, 1 << 22);
+pub static ID_MAX: Setting = Setting::new(32768, 301, ID_LIMIT);
+const ID_LIMIT: i64 = 1 << 22;
 /// The greatest number of tasks, if that was set (`/proc/sys/kernel/threads-max`); 0 means that memory decides.
 pub static TASKS_MAX: Setting = Setting::new(0, 1, i32::MAX as i64);
 const ID_FIRST_AFTER_WRAP: u32 = 300;
@@ -50,7 +54,8 @@ pub struct Tree {
     sessions: Members,
     /// Counts of each real user's processes (`RLIMIT_NPROC`).
     users: HashMap<u32, u64>,
-    last: u32,
+    /// The id that a task got last, by the slot of its level.
+    last: Vec<u32>,
     forks: u64,
 }
 
@@ -146,6 +151,11 @@ pub fn set_real_user(process: &Process, user: u32) {
     process.set_real_user(user);
 }
 
+/// Makes the range of ids so large that the part of each level is enough for all tasks.
+pub fn give_levels_room() {
+    ID_MAX.put(ID_LIMIT);
+}
+
 /// Returns the most tasks: those for which an eighth of memory has room with 16 KiB each, as on Linux.
 pub fn tasks_max() -> u64 {
     const FRAMES_A_TASK: u64 = 32;
@@ -159,25 +169,42 @@ pub fn tasks_max() -> u64 {
     }
 }
 
+/// Returns the last id that a task of the caller's level got; `NOBODY` is of the kernel's.
+pub fn last_id_for(caller: &dyn Principal) -> u32 {
+    let own = Task::of(caller).map(|task| task.process.level());
+    read().last_id(own.unwrap_or_else(|| SecuritySubject::kernel().level()))
+}
+
 impl Tree {
-    /// Returns a number that is not in use for a process, task, group or session.
+    /// Returns a number that is not in use for a process, task, group or session that a subject of `level` makes.
     ///
     /// # Errors
-    /// `EAGAIN` if all are taken.
-    pub fn allocate_id(&mut self) -> Result<u32, Errno> {
-        let most = ID_MAX.size() as u32;
-        for _ in 0..most {
-            self.last = if self.last + 1 >= most { ID_FIRST_AFTER_WRAP } else { self.last + 1 };
-            if !self.is_used(self.last) {
+    /// `EAGAIN` if all of the level are taken.
+    pub fn allocate_id(&mut self, level: &Level) -> Result<u32, Errno> {
+        let part = level.part(0..ID_MAX.size() as u32);
+        let first = part.start.max(ID_FIRST_AFTER_WRAP);
+        let mut last = self.last_id(level);
+        for _ in part.clone() {
+            last = if part.contains(&(last + 1)) { last + 1 } else { first };
+            if !self.is_used(last) {
                 self.forks += 1;
-                return Ok(self.last);
+                if level.is_one_of_many() {
+                    level.note_fork();
+                }
+                self.set_last_id(level, last);
+                return Ok(last);
             }
         }
         Err(Errno::EAGAIN)
     }
-    /// Makes the next number the first free one after `last`.
-    pub fn set_last_id(&mut self, last: u32) {
-        self.last = last;
+    /// Makes the next number of a level the first free one after `last`.
+    pub fn set_last_id(&mut self, level: &Level, last: u32) {
+        if self.last.len() <= level.slot() {
+            self.last.resize(level.slot() + 1, 0);
+        }
+        if let Some(known) = self.last.get_mut(level.slot()) {
+            *known = last;
+        }
     }
     fn is_used(&self, id: u32) -> bool {
         self.nodes.contains_key(&id)
@@ -185,18 +212,23 @@ impl Tree {
             || self.groups.has(id)
             || self.sessions.has(id)
     }
-    /// Takes `id` without a check, for the first process.
-    pub fn reserve(&mut self, id: u32) {
-        self.last = self.last.max(id);
+    /// Takes `id` without a check, for the first process, which is of `level`.
+    pub fn reserve(&mut self, level: &Level, id: u32) {
+        self.set_last_id(level, self.last_id(level).max(id));
         self.forks += 1;
+    }
+    /// Returns the processes of a level, ordered by id.
+    pub fn of_level(&self, level: &Level) -> Vec<Arc<Process>> {
+        let is_of_level = |process: &&Arc<Process>| core::ptr::eq(process.level(), level);
+        self.processes().filter(is_of_level).cloned().collect()
     }
     /// Returns the number of processes and threads made since boot (`/proc/stat`).
     pub fn forks(&self) -> u64 {
         self.forks
     }
-    /// Returns the last id assigned (`/proc/loadavg`).
-    pub fn last_id(&self) -> u32 {
-        self.last
+    /// Returns the last id that a task of a level got (`/proc/loadavg`).
+    pub fn last_id(&self, level: &Level) -> u32 {
+        self.last.get(level.slot()).copied().unwrap_or(0)
     }
     /// Returns the number of tasks that are alive.
     pub fn task_count(&self) -> usize {
@@ -267,6 +299,11 @@ impl Tree {
     /// Removes a process that was waited for.
     pub fn remove(&mut self, process: &Process) {
         let Some(node) = self.nodes.remove(&process.id()) else { return };
+        if process.level().is_one_of_many() {
+            let own = process.usage.lock().own;
+            let switches = own.voluntary_switches + own.forced_switches;
+            process.level().note_end([own.user_ns, own.system_ns, switches]);
+        }
         release(&mut self.users, process.real_user(), node.tasks);
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
             let place = parent.children.iter().position(|child| *child == process.id());

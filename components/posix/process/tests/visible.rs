@@ -45,7 +45,7 @@ fn process_of(subject: &SecuritySubject) -> Process {
         limits: Limits::initial(100),
         exit_signal: SIGCHLD,
         owner: 0,
-        label: subject.label(),
+        subject,
     };
     Process::new(7, parts)
 }

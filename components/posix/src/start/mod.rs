@@ -74,6 +74,7 @@ impl core::fmt::Display for End {
 pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     if let Some(monitor) = boot.monitor.take() {
         vfs::security::announce(monitor);
+        process::tree::give_levels_room();
     }
     let started = core::mem::take(&mut boot.components);
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());

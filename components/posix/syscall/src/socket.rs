@@ -165,7 +165,7 @@ fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     let made: Arc<dyn Socket> = match asked {
         Asked::Local(kind) => LocalSocket::new(kind, call.caller()),
         Asked::Internet(family) => internet::open(call.task, family, flags & KIND_BITS, protocol)?,
-        Asked::Netlink => netlink::open(flags & KIND_BITS, protocol)?,
+        Asked::Netlink => netlink::open(call.task, flags & KIND_BITS, protocol)?,
         Asked::Packet => packet::open(call.task, flags & KIND_BITS, protocol)?,
     };
     let descriptor = reserve_for(call, flags)?;

@@ -14,7 +14,7 @@ use process::{
     profile,
     system::{self, NAME_BYTES_MAX},
     time::timers,
-    tree,
+    totals, tree,
 };
 use rt::{power::Action, user::Bases};
 use vfs::{Errno, credentials::Capabilities, io::Sink};
@@ -110,13 +110,24 @@ struct SystemInformation {
 fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let memory = rt::memory::statistics();
     let page = rt::PAGE_BYTES as u64;
+    let level = totals::level_of(&**call.task);
+    let (free, tasks, runnable) = match level.map(totals::of_level) {
+        Some(own) => {
+            (memory.total_frames.saturating_sub(own.anonymous_pages), own.tasks, own.runnable)
+        }
+        None => (
+            memory.free_frames,
+            tree::read().task_count() as u64,
+            rt::system::runnable_threads() as u64,
+        ),
+    };
     let information = SystemInformation {
         uptime_seconds: (rt::time::now().0 / process::time::SECOND_NS) as i64,
         // The result has 16 bits after the point, the load itself 11.
-        loads: system::load().map(|load| load << 5),
+        loads: system::load(level, runnable).map(|load| load << 5),
         memory: memory.total_frames * page,
-        memory_free: memory.free_frames * page,
-        processes: u16::try_from(tree::read().task_count()).unwrap_or(u16::MAX),
+        memory_free: free * page,
+        processes: u16::try_from(tasks).unwrap_or(u16::MAX),
         unit: 1,
         ..SystemInformation::default()
     };

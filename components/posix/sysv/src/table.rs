@@ -5,6 +5,7 @@
 //! removed object's identifier is not given to another one soon.
 use super::Refusal;
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Range;
 
 /// Number of indices, and the most objects of a kind.
 pub const INDICES: u32 = 1 << INDEX_BITS;
@@ -29,6 +30,14 @@ pub struct ObjectTable<T> {
     slots: BTreeMap<u32, ObjectSlot<T>>,
     /// The keys with the indices of their objects: a key may find other objects for other callers.
     keys: BTreeSet<(i32, u32)>,
+    /// By the start of the range that each has.
+    cursors: BTreeMap<u32, Cursor>,
+}
+
+/// A range of indices: its objects, and the indices that were given out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    count: u32,
     sequence: u32,
     last_index: Option<u32>,
     next_index: u32,
@@ -45,13 +54,7 @@ fn id_of(sequence: u32, index: u32) -> i32 {
 impl<T> ObjectTable<T> {
     /// Makes a table without objects.
     pub const fn new() -> ObjectTable<T> {
-        ObjectTable {
-            slots: BTreeMap::new(),
-            keys: BTreeSet::new(),
-            sequence: 0,
-            last_index: None,
-            next_index: 0,
-        }
+        ObjectTable { slots: BTreeMap::new(), keys: BTreeSet::new(), cursors: BTreeMap::new() }
     }
     /// Returns the number of objects.
     pub fn count(&self) -> usize {
@@ -62,35 +65,43 @@ impl<T> ObjectTable<T> {
         let shown = self.slots.iter().rev().find(|(_, slot)| is_shown(&slot.object));
         shown.map(|(index, _)| *index)
     }
-    /// Adds the object that `make` returns for the new identifier, if there are fewer than `most` objects. [`PRIVATE`] means
-    /// that it has no key.
+    /// Adds the object that `make` returns for the new identifier, whose index is in the range `within`, if fewer than `most`
+    /// objects are there. Two ranges are equal or have no index in common: each has a sequence of its own. [`PRIVATE`] means that
+    /// the object has no key.
     ///
     /// # Errors
     /// [`Refusal::TooMany`].
     pub fn insert(
         &mut self,
         key: i32,
-        most: usize,
+        (within, most): (Range<u32>, usize),
         make: impl FnOnce(i32) -> T,
     ) -> Result<i32, Refusal> {
-        if self.count() >= most.min(INDICES as usize) {
+        let new = Cursor { next_index: within.start, ..Cursor::default() };
+        let cursor = *self.cursors.get(&within.start).unwrap_or(&new);
+        if cursor.count as usize >= most.min(within.len()) {
             return Err(Refusal::TooMany);
         }
-        let index = self.free_index().ok_or(Refusal::TooMany)?;
-        self.next_index = index + 1;
-        if self.last_index.is_some_and(|last| index <= last) {
-            self.sequence = (self.sequence + 1) % SEQUENCES;
-        }
-        self.last_index = Some(index);
-        let id = id_of(self.sequence, index);
-        self.slots.insert(index, ObjectSlot { sequence: self.sequence, key, object: make(id) });
+        let index = self.free_index(&cursor, &within).ok_or(Refusal::TooMany)?;
+        let is_round_new = cursor.last_index.is_some_and(|last| index <= last);
+        let sequence = (cursor.sequence + u32::from(is_round_new)) % SEQUENCES;
+        let cursor = Cursor {
+            count: cursor.count + 1,
+            sequence,
+            last_index: Some(index),
+            next_index: index + 1,
+        };
+        self.cursors.insert(within.start, cursor);
+        let id = id_of(sequence, index);
+        self.slots.insert(index, ObjectSlot { sequence, key, object: make(id) });
         if key != PRIVATE {
             self.keys.insert((key, index));
         }
         Ok(id)
     }
-    fn free_index(&self) -> Option<u32> {
-        let end = (self.count() as u32 * 3 / 2).clamp(RANGE_LEAST, INDICES);
+    fn free_index(&self, cursor: &Cursor, within: &Range<u32>) -> Option<u32> {
+        let room = (cursor.count * 3 / 2).max(RANGE_LEAST).min(within.len() as u32);
+        let end = within.start + room;
         let free = |from: u32| {
             let mut free = from;
             for index in self.slots.range(from..).map(|(index, _)| *index) {
@@ -101,7 +112,7 @@ impl<T> ObjectTable<T> {
             }
             (free < end).then_some(free)
         };
-        free(self.next_index).or_else(|| free(0))
+        free(cursor.next_index).or_else(|| free(within.start))
     }
     /// Returns the object `id`.
     pub fn get(&self, id: i32) -> Option<&T> {
@@ -134,6 +145,10 @@ impl<T> ObjectTable<T> {
     pub fn remove(&mut self, id: i32) -> Option<T> {
         self.get(id)?;
         self.forget_key(id);
+        let index = index_of(id);
+        if let Some((_, cursor)) = self.cursors.range_mut(..=index).next_back() {
+            cursor.count -= 1;
+        }
         self.slots.remove(&index_of(id)).map(|slot| slot.object)
     }
     /// Returns all objects in the order of their indices.
@@ -154,8 +169,10 @@ mod tests {
     use crate::testing::Random;
     use std::collections::HashMap;
 
+    const ALL: Range<u32> = 0..INDICES;
+
     fn insert(table: &mut ObjectTable<i32>, key: i32) -> i32 {
-        table.insert(key, 1000, |id| id).unwrap()
+        table.insert(key, (ALL, 1000), |id| id).unwrap()
     }
 
     #[test]
@@ -181,14 +198,35 @@ mod tests {
         assert_eq!(table.highest(|_| true), Some(99));
         table.remove(99);
         assert_eq!(table.highest(|_| true), Some(98));
-        assert_eq!(table.insert(PRIVATE, 99, |id| id), Err(Refusal::TooMany));
+        assert_eq!(table.insert(PRIVATE, (ALL, 99), |id| id), Err(Refusal::TooMany));
         assert_eq!(insert(&mut table, PRIVATE), 100);
+    }
+
+    #[test]
+    fn two_ranges_number_their_objects_alone() {
+        let mut table = ObjectTable::new();
+        let add = |table: &mut ObjectTable<i32>, within: Range<u32>| {
+            table.insert(PRIVATE, (within, 70), |id| id)
+        };
+        let low: Vec<_> = (0..3).map(|_| add(&mut table, 0..100).unwrap()).collect();
+        for round in 0..500 {
+            let id = add(&mut table, 100..170).unwrap();
+            assert!((100..170).contains(&index_of(id)));
+            if round % 70 == 69 {
+                let all: Vec<i32> = table.iter().copied().filter(|id| !low.contains(id)).collect();
+                assert_eq!(add(&mut table, 100..170), Err(Refusal::TooMany));
+                all.into_iter().for_each(|id| assert_eq!(table.remove(id), Some(id)));
+            }
+        }
+        assert_eq!(add(&mut table, 0..100), Ok(3), "the other range was not moved");
     }
 
     #[test]
     fn sequences_wrap_before_an_identifier_would_be_negative() {
         let mut table = ObjectTable::new();
-        (table.sequence, table.next_index, table.last_index) = (SEQUENCES - 1, 3, Some(40));
+        let cursor =
+            Cursor { sequence: SEQUENCES - 1, next_index: 3, last_index: Some(40), count: 0 };
+        table.cursors.insert(0, cursor);
         let id = insert(&mut table, PRIVATE);
         assert_eq!(id, 3);
     }
@@ -207,7 +245,7 @@ mod tests {
             match random.below(5) {
                 0 | 1 if !keys.contains_key(&key) => {
                     let most = random.below(60) as usize;
-                    let made = table.insert(key, most, |id| id);
+                    let made = table.insert(key, (ALL, most), |id| id);
                     assert_eq!(made.is_err(), objects.len() >= most);
                     if let Ok(id) = made {
                         assert!(id >= 0 && objects.insert(id, key).is_none());

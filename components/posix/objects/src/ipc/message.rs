@@ -146,7 +146,7 @@ fn make(
         receiver: 0,
         is_removed: false,
     };
-    enter(table, key, limits::QUEUES.get() as usize, |id| MessageQueue {
+    enter(table, who, (key, limits::QUEUES.get() as usize), |id| MessageQueue {
         id,
         key,
         label: who.label(),

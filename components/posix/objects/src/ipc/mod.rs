@@ -27,10 +27,11 @@ pub mod text;
 pub mod waiter;
 
 use alloc::sync::Arc;
+use core::ops::Range;
 use interfaces::monitor::ObjectAccess;
 use process::{self, Task, user_memory::User};
 use rt::memory::Charge;
-use sysv::{Refusal, permission::Subject};
+use sysv::{Refusal, permission::Subject, table::INDICES};
 use vfs::{
     Capabilities, Credentials, Errno,
     security::{self, Label},
@@ -50,6 +51,10 @@ impl Who {
     /// Returns the caller with the task's present credentials.
     pub fn of(task: &Task) -> Who {
         Who(task.credentials())
+    }
+    /// Returns the range of the indices of objects that it makes.
+    pub fn indices(&self) -> Range<u32> {
+        self.0.subject.level().part(0..INDICES)
     }
     /// Returns whether an object with this label exists for it: it may read the object.
     pub fn sees(&self, label: &'static Label) -> bool {

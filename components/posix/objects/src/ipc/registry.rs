@@ -140,17 +140,17 @@ impl<T: Object> Default for Registry<T> {
     }
 }
 
-/// Adds a new object to `table`, which may have at most `most`.
+/// Adds a new object of a caller to `table`, which may have at most `most` of the caller's level.
 ///
 /// # Errors
 /// `ENOSPC`.
 pub fn enter<T>(
     table: &mut ObjectTable<Arc<T>>,
-    key: i32,
-    most: usize,
+    who: &Who,
+    (key, most): (i32, usize),
     make: impl FnOnce(i32) -> T,
 ) -> Result<i32, Errno> {
-    table.insert(key, most, |id| Arc::new(make(id))).map_err(errno)
+    table.insert(key, (who.indices(), most), |id| Arc::new(make(id))).map_err(errno)
 }
 
 /// The way in which a STAT command names its object.

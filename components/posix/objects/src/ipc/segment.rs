@@ -160,7 +160,7 @@ fn make(
         lock: None,
         is_removed: false,
     };
-    let id = enter(table, key, limits::SEGMENTS.get() as usize, |id| SharedSegment {
+    let id = enter(table, &who, (key, limits::SEGMENTS.get() as usize), |id| SharedSegment {
         id,
         name: key,
         bytes,

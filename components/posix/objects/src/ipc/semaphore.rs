@@ -131,7 +131,7 @@ fn make(
         charge: Charge::none(),
         _held: held,
     };
-    let id = enter(table, key, limits::SEMAPHORE_SETS.get() as usize, |id| SemaphoreSet {
+    let id = enter(table, who, (key, limits::SEMAPHORE_SETS.get() as usize), |id| SemaphoreSet {
         id,
         key,
         count,

@@ -5,8 +5,13 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use interfaces::sockets::FilterSlot;
 use linux_raw_sys::net;
 use memory::setting::Setting;
+use process::Task;
 use rt::thread::Woken;
-use vfs::{Errno, poll::WaitQueue};
+use vfs::{
+    Errno, Principal,
+    poll::WaitQueue,
+    security::{Level, SecuritySubject, Sequence},
+};
 
 /// The greatest number of connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
 pub static BACKLOG_MAX: Setting = Setting::count(4096);
@@ -131,6 +136,8 @@ impl SocketOptions {
 /// The parts that a socket of any family has.
 pub struct SocketCommon {
     number: u64,
+    /// The level of its maker.
+    level: &'static Level,
     kind: SocketKind,
     /// The options that getsockopt(2) returns.
     pub options: SocketOptions,
@@ -138,18 +145,24 @@ pub struct SocketCommon {
     pub filter: FilterSlot,
 }
 
-static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+static MADE: AtomicU64 = AtomicU64::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of sockets that exist, and of those that were made.
 pub fn counts() -> (u64, u64) {
-    (COUNT.load(Ordering::Relaxed), NEXT_NUMBER.load(Ordering::Relaxed) - 1)
+    (COUNT.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed))
+}
+
+/// Returns the level of the sockets that `maker` makes; without a task it is the kernel's.
+pub(super) fn level_of(maker: &dyn Principal) -> &'static Level {
+    Task::of(maker).map_or_else(|| SecuritySubject::kernel().level(), |task| task.process.level())
 }
 
 impl SocketCommon {
-    /// Makes the part of a new socket, with a number of its own.
-    pub(super) fn new(kind: SocketKind) -> SocketCommon {
+    /// Makes the part of a new socket, with a number of its maker's level.
+    pub(super) fn new(kind: SocketKind, level: &'static Level) -> SocketCommon {
         COUNT.fetch_add(1, Ordering::Relaxed);
+        MADE.fetch_add(1, Ordering::Relaxed);
         let options = SocketOptions {
             peek_offset: AtomicI32::new(-1),
             linger_seconds: AtomicI32::new(-1),
@@ -157,8 +170,12 @@ impl SocketCommon {
             incoming_processor: AtomicI32::new(-1),
             ..SocketOptions::default()
         };
-        let (number, filter) = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), FilterSlot::default());
-        SocketCommon { number, kind, options, filter }
+        let (number, filter) = (level.next(Sequence::Sockets), FilterSlot::default());
+        SocketCommon { number, level, kind, options, filter }
+    }
+    /// Returns the level of its maker.
+    pub(super) fn level(&self) -> &'static Level {
+        self.level
     }
     /// Returns the number by which `/proc` shows the socket.
     pub fn number(&self) -> u64 {

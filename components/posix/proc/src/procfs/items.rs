@@ -27,7 +27,9 @@ pub enum Item {
     /// A number that root may set.
     Number(&'static Setting),
     /// A file that any user may open to write; the right to set it is checked at the write.
-    Open(fn() -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
+    Open(fn(&dyn Principal) -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
+    /// A file with counts of all levels together, which only subjects that may read system-high objects open.
+    OfAll(fn() -> Vec<u8>),
     /// A file of words about frames, which only root may open.
     Frames(About),
     /// A file that only root may open.

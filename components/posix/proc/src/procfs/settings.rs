@@ -10,7 +10,7 @@ use memory::{
     setting::{self, Setting},
 };
 use objects::pipe::limits::PipeLimit;
-use process::{files::notes, system, tree};
+use process::{Task, files::notes, system, totals, tree};
 use rt::{lock_class, sync::Mutex, thread};
 use vfs::{Capabilities, Errno, Principal, credentials::OVERFLOW_ID};
 
@@ -67,8 +67,12 @@ pub fn set_file_max(data: &[u8]) -> Result<(), Errno> {
     FILE_MAX.set(data)
 }
 
-pub fn file_count() -> Vec<u8> {
-    format!("{}\t0\t{}\n", vfs::OpenFile::count(), descriptions_max()).into_bytes()
+pub fn file_count(reader: &dyn Principal) -> Vec<u8> {
+    let count = match totals::level_of(reader) {
+        Some(level) => totals::of_level(level).descriptors,
+        None => vfs::OpenFile::count() as u64,
+    };
+    format!("{count}\t0\t{}\n", descriptions_max()).into_bytes()
 }
 
 /// Returns a limit of pipes.
@@ -230,8 +234,8 @@ pub fn set_taints(data: &[u8]) -> Result<(), Errno> {
 }
 
 /// Returns `ns_last_pid`: the last id that a task got.
-pub fn last_id() -> Vec<u8> {
-    number(tree::read().last_id())
+pub fn last_id(reader: &dyn Principal) -> Vec<u8> {
+    number(tree::last_id_for(reader))
 }
 
 /// Makes the next task get the id after this one.
@@ -241,7 +245,8 @@ pub fn set_last_id(data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
     }
     let id = setting::first_number(data)?;
     let id = u32::try_from(id).ok().filter(|id| i64::from(*id) <= tree::ID_MAX.get());
-    tree::write().set_last_id(id.ok_or(Errno::EINVAL)?);
+    let level = Task::of(writer).ok_or(Errno::EPERM)?.process.level();
+    tree::write().set_last_id(level, id.ok_or(Errno::EINVAL)?);
     Ok(())
 }
 

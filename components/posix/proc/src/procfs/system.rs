@@ -5,46 +5,116 @@ use core::fmt::Write;
 use interfaces::file_system::FileType;
 use memory::{anonymous, commit, fault_counts};
 use objects::devices;
-use process::{object::ticks, system, tree};
+use process::{
+    object::ticks,
+    system,
+    totals::{self, Totals},
+    tree,
+};
 use rt::sync::Once;
-use vfs::{Errno, digits::Text, protection::Protection};
+use vfs::{Errno, Principal, digits::Text, protection::Protection, security::Level};
 
 const PAGE_KIB: u64 = 4;
 const LARGE_KIB: u64 = 2048;
 const CENTISECOND_NS: u64 = 10_000_000;
 
-pub fn meminfo() -> Vec<u8> {
-    let memory = rt::memory::statistics();
-    let (cached, stored) = (vfs::cached_pages() * PAGE_KIB, vfs::stored_pages() * PAGE_KIB);
-    let shared = anonymous::resident_pages() * PAGE_KIB;
-    let pages = vfs::dirty_pages();
-    let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
-    let kernel = (memory.heap_frames + memory.stack_frames + memory.table_frames) * PAGE_KIB;
-    // The rest after all other counts: pages of programs, and pages that devices use.
-    let anonymous = total.saturating_sub(free + kernel + cached + shared);
+/// Memory in KiB, as a caller sees it.
+struct MemoryUse {
+    total: u64,
+    free: u64,
+    available: u64,
+    cached: u64,
+    shared: u64,
+    stored: u64,
+    dirty: u64,
+    writing: u64,
+    anonymous: u64,
+    heap: u64,
+    stacks: u64,
+    tables: u64,
+    large: u64,
+    committed: u64,
+}
+
+impl MemoryUse {
+    fn of_all() -> MemoryUse {
+        let memory = rt::memory::statistics();
+        let (cached, stored) = (vfs::cached_pages() * PAGE_KIB, vfs::stored_pages() * PAGE_KIB);
+        let shared = anonymous::resident_pages() * PAGE_KIB;
+        let pages = vfs::dirty_pages();
+        let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
+        let kernel = (memory.heap_frames + memory.stack_frames + memory.table_frames) * PAGE_KIB;
+        MemoryUse {
+            total,
+            free,
+            available: (free + stored).min(total),
+            cached,
+            shared,
+            stored,
+            dirty: pages.dirty * PAGE_KIB,
+            writing: pages.writing * PAGE_KIB,
+            // The rest after all other counts: pages of programs, and pages that devices use.
+            anonymous: total.saturating_sub(free + kernel + cached + shared),
+            heap: memory.heap_frames * PAGE_KIB,
+            stacks: memory.stack_frames * PAGE_KIB,
+            tables: memory.table_frames * PAGE_KIB,
+            large: memory.large_pages * LARGE_KIB,
+            committed: commit::committed_pages() * PAGE_KIB,
+        }
+    }
+    /// As if the machine had only the processes of the level.
+    fn of_level(totals: &Totals) -> MemoryUse {
+        let total = rt::memory::statistics().total_frames * PAGE_KIB;
+        let used = totals.anonymous_pages * PAGE_KIB;
+        let free = total.saturating_sub(used);
+        MemoryUse {
+            total,
+            free,
+            available: free,
+            cached: 0,
+            shared: 0,
+            stored: 0,
+            dirty: 0,
+            writing: 0,
+            anonymous: used,
+            heap: 0,
+            stacks: 0,
+            tables: 0,
+            large: 0,
+            committed: used,
+        }
+    }
+    fn for_caller(reader: &dyn Principal) -> MemoryUse {
+        totals::level_of(reader)
+            .map_or_else(MemoryUse::of_all, |level| MemoryUse::of_level(&totals::of_level(level)))
+    }
+}
+
+pub fn meminfo(reader: &dyn Principal) -> Vec<u8> {
+    let memory = MemoryUse::for_caller(reader);
     let lines = [
-        ("MemTotal", total),
-        ("MemFree", free),
-        ("MemAvailable", (free + stored).min(total)),
+        ("MemTotal", memory.total),
+        ("MemFree", memory.free),
+        ("MemAvailable", memory.available),
         ("Buffers", 0),
-        ("Cached", cached + shared),
+        ("Cached", memory.cached + memory.shared),
         ("SwapCached", 0),
-        ("Active", anonymous),
-        ("Inactive", cached + shared),
+        ("Active", memory.anonymous),
+        ("Inactive", memory.cached + memory.shared),
         ("SwapTotal", 0),
         ("SwapFree", 0),
-        ("Dirty", pages.dirty * PAGE_KIB),
-        ("Writeback", pages.writing * PAGE_KIB),
-        ("AnonPages", anonymous),
-        ("Shmem", cached.saturating_sub(stored) + shared),
-        ("Slab", memory.heap_frames * PAGE_KIB),
+        ("Dirty", memory.dirty),
+        ("Writeback", memory.writing),
+        ("AnonPages", memory.anonymous),
+        ("Shmem", memory.cached.saturating_sub(memory.stored) + memory.shared),
+        ("Slab", memory.heap),
         ("SReclaimable", 0),
-        ("SUnreclaim", memory.heap_frames * PAGE_KIB),
-        ("KernelStack", memory.stack_frames * PAGE_KIB),
-        ("PageTables", memory.table_frames * PAGE_KIB),
+        ("SUnreclaim", memory.heap),
+        ("KernelStack", memory.stacks),
+        ("PageTables", memory.tables),
         ("CommitLimit", commit::limit_pages() * PAGE_KIB),
-        ("Committed_AS", commit::committed_pages() * PAGE_KIB),
-        ("AnonHugePages", memory.large_pages * LARGE_KIB),
+        ("Committed_AS", memory.committed),
+        ("AnonHugePages", memory.large),
     ];
     const ROOM_BYTES: usize = 1024;
     const COLUMN: usize = 16;
@@ -62,51 +132,93 @@ fn write_hundredths(text: &mut Text, hundredths: u64) -> &mut Text {
     text.number(hundredths / 100).put(".").two_digits(hundredths % 100)
 }
 
-pub fn uptime() -> Vec<u8> {
-    let idle: u64 = rt::system::processor_times().iter().map(|time| time.idle_ns).sum();
+/// The work of the processors, as a caller sees it.
+struct Work {
+    /// Times in programs, in the kernel and idle, in nanoseconds, of each processor.
+    processors: Vec<(u64, u64, u64)>,
+    switches: u64,
+    interrupts: u64,
+    forks: u64,
+    running: u64,
+}
+
+impl Work {
+    fn of_all() -> Work {
+        let times = rt::system::processor_times();
+        Work {
+            processors: times
+                .iter()
+                .map(|time| (time.user_ns, time.system_ns, time.idle_ns))
+                .collect(),
+            switches: times.iter().map(|time| time.switches).sum(),
+            interrupts: rt::system::interrupts().iter().flat_map(|(_, counts)| counts).sum(),
+            forks: tree::read().forks(),
+            running: rt::system::runnable_threads() as u64,
+        }
+    }
+    /// Each processor has the same part of the level's time, and is idle in the rest.
+    fn of_level(level: &Level) -> Work {
+        let (totals, now) = (totals::of_level(level), rt::time::now().0);
+        let count = rt::thread::processors().0.max(1);
+        let part = |of: u64| of / count as u64;
+        let (user, system) = (part(totals.user_ns), part(totals.system_ns));
+        let idle = now.saturating_sub(user + system);
+        Work {
+            processors: (0..count).map(|_| (user, system, idle)).collect(),
+            switches: totals.switches,
+            interrupts: 0,
+            forks: level.forks(),
+            running: totals.runnable,
+        }
+    }
+    fn for_caller(reader: &dyn Principal) -> Work {
+        totals::level_of(reader).map_or_else(Work::of_all, Work::of_level)
+    }
+}
+
+pub fn uptime(reader: &dyn Principal) -> Vec<u8> {
+    let idle: u64 = Work::for_caller(reader).processors.iter().map(|(.., idle)| idle).sum();
     let mut text = Text::with_room(32);
     write_hundredths(&mut text, rt::time::now().0 / CENTISECOND_NS).put(" ");
     write_hundredths(&mut text, idle / CENTISECOND_NS).put("\n");
     text.finish()
 }
 
-pub fn loadavg() -> Vec<u8> {
+pub fn loadavg(reader: &dyn Principal) -> Vec<u8> {
+    let level = totals::level_of(reader);
+    let (tasks, runnable) = match level.map(totals::of_level) {
+        Some(totals) => (totals.tasks, totals.runnable),
+        None => (tree::read().task_count() as u64, rt::system::runnable_threads() as u64),
+    };
     let mut text = Text::with_room(32);
-    for load in system::load() {
+    for load in system::load(level, runnable) {
         write_hundredths(&mut text, (load * 100) >> 11).put(" ");
     }
-    let (tasks, last) = {
-        let tree = tree::read();
-        (tree.task_count(), tree.last_id())
-    };
-    text.number(rt::system::runnable_threads() as u64).put("/").number(tasks as u64);
-    text.put(" ").number(last).put("\n");
+    text.number(runnable).put("/").number(tasks);
+    text.put(" ").number(tree::last_id_for(reader)).put("\n");
     text.finish()
 }
 
-pub fn stat() -> Vec<u8> {
-    let times = rt::system::processor_times();
+pub fn stat(reader: &dyn Principal) -> Vec<u8> {
+    let work = Work::for_caller(reader);
     let line = |text: &mut Text, (user, system, idle): (u64, u64, u64)| {
         text.put(" ").number(ticks(user)).put(" 0 ").number(ticks(system));
         text.put(" ").number(ticks(idle)).put(" 0 0 0 0 0 0\n");
     };
-    let sum = times.iter().fold((0, 0, 0), |sum, time| {
-        (sum.0 + time.user_ns, sum.1 + time.system_ns, sum.2 + time.idle_ns)
-    });
+    let sum = work
+        .processors
+        .iter()
+        .fold((0, 0, 0), |sum, (user, system, idle)| (sum.0 + user, sum.1 + system, sum.2 + idle));
     let mut text = Text::with_room(256);
     line(text.put("cpu "), sum);
-    for (index, time) in times.iter().enumerate() {
+    for (index, times) in work.processors.iter().enumerate() {
         let text = text.put("cpu").number(index as u64);
-        line(text, (time.user_ns, time.system_ns, time.idle_ns));
+        line(text, *times);
     }
-    let interrupts: u64 = rt::system::interrupts().iter().flat_map(|(_, counts)| counts).sum();
-    let switches: u64 = times.iter().map(|time| time.switches).sum();
     let boot_seconds = rt::time::wall_ns().saturating_sub(rt::time::now().0) / 1_000_000_000;
-    let forks = tree::read().forks();
-    let running = rt::system::runnable_threads();
-    text.put("intr ").number(interrupts).put("\nctxt ").number(switches);
-    text.put("\nbtime ").number(boot_seconds).put("\nprocesses ").number(forks);
-    text.put("\nprocs_running ").number(running as u64).put("\nprocs_blocked 0\n");
+    text.put("intr ").number(work.interrupts).put("\nctxt ").number(work.switches);
+    text.put("\nbtime ").number(boot_seconds).put("\nprocesses ").number(work.forks);
+    text.put("\nprocs_running ").number(work.running).put("\nprocs_blocked 0\n");
     // There are no soft interrupts in Linux's sense.
     text.put("softirq 0 0 0 0 0 0 0 0 0 0 0\n");
     text.finish()

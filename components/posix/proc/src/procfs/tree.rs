@@ -11,7 +11,10 @@ use super::{
 use crate::listing;
 use alloc::{format, sync::Arc, vec::Vec};
 use core::ops::ControlFlow;
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use interfaces::{
+    file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
+    monitor::Initial,
+};
 use memory::{
     commit::{ADMIN_RESERVE, USER_RESERVE},
     map::REGIONS_MAX,
@@ -34,7 +37,7 @@ use vfs::{
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
     protection::Protection,
-    security::is_enforced,
+    security::{Label, initial, is_enforced},
 };
 
 /// Name of the link to the network files of the process that follows it, and of the directory that they are in.
@@ -56,20 +59,20 @@ const ROOT: ItemTable = &[
         }),
     ),
     ("mounts", Item::Link(|_| b"self/mounts".to_vec())),
-    ("meminfo", Item::File(system::meminfo)),
-    ("uptime", Item::File(system::uptime)),
-    ("loadavg", Item::File(system::loadavg)),
-    ("stat", Item::File(system::stat)),
+    ("meminfo", Item::Graded(system::meminfo)),
+    ("uptime", Item::Graded(system::uptime)),
+    ("loadavg", Item::Graded(system::loadavg)),
+    ("stat", Item::Graded(system::stat)),
     ("cpuinfo", Item::File(cpuinfo::cpuinfo)),
     ("version", Item::File(system::version)),
     ("filesystems", Item::File(disks::types)),
-    ("diskstats", Item::File(disks::statistics)),
+    ("diskstats", Item::OfAll(disks::statistics)),
     ("partitions", Item::File(disks::partitions)),
     ("swaps", Item::File(disks::swaps)),
-    ("locks", Item::File(system::file_locks)),
-    ("vmstat", Item::File(system::memory_events)),
+    ("locks", Item::OfAll(system::file_locks)),
+    ("vmstat", Item::OfAll(system::memory_events)),
     ("cmdline", Item::File(system::cmdline)),
-    ("interrupts", Item::File(system::interrupts)),
+    ("interrupts", Item::OfAll(system::interrupts)),
     ("devices", Item::File(system::devices)),
     ("driver", Item::Directory(DRIVER)),
     (NETWORK, Item::Link(|_| b"self/net".to_vec())),
@@ -110,7 +113,7 @@ const NET_UNIX: ItemTable = &[("max_dgram_qlen", Item::Number(&local::DATAGRAMS_
 const FILES: ItemTable = &[
     ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
     ("file-max", Item::Writable(settings::file_max, settings::set_file_max)),
-    ("file-nr", Item::File(settings::file_count)),
+    ("file-nr", Item::Graded(settings::file_count)),
     ("nr_open", Item::Number(&NEW_MAX)),
     (
         "pipe-max-size",
@@ -252,15 +255,15 @@ const VM: ItemTable = &[
 ];
 
 const SKERRY: ItemTable = &[
-    ("objects", Item::File(system::objects)),
-    ("processors", Item::File(system::processors)),
-    ("pages", Item::File(system::pages)),
-    ("locks", Item::File(system::locks)),
+    ("objects", Item::OfAll(system::objects)),
+    ("processors", Item::OfAll(system::processors)),
+    ("pages", Item::OfAll(system::pages)),
+    ("locks", Item::OfAll(system::locks)),
     ("profile", Item::Private(profile::contents, profile::set_rate)),
-    ("components", Item::File(components::components)),
-    ("isolated", Item::File(components::isolated)),
+    ("components", Item::OfAll(components::components)),
+    ("isolated", Item::OfAll(components::isolated)),
     ("control", Item::Trigger(components::control)),
-    ("net", Item::File(network::report)),
+    ("net", Item::OfAll(network::report)),
 ];
 
 /// A node of the fixed part.
@@ -271,7 +274,7 @@ struct Fixed {
 
 fn file_type(item: &Item) -> (FileType, u16) {
     match item {
-        Item::File(_) | Item::Graded(_) => (FileType::Regular, 0o444),
+        Item::File(_) | Item::Graded(_) | Item::OfAll(_) => (FileType::Regular, 0o444),
         Item::Writable(..) | Item::Checked(..) | Item::Name(..) | Item::Number(_) => {
             (FileType::Regular, 0o644)
         }
@@ -349,6 +352,12 @@ impl Node for Fixed {
     fn permissions(&self) -> u16 {
         file_type(&self.item).1
     }
+    fn label(&self) -> Option<&'static Label> {
+        match self.item {
+            Item::OfAll(_) | Item::Frames(_) => initial(Initial::Unlabeled).ok(),
+            _ => None,
+        }
+    }
     /// A setting has an end, after which it has no bytes; the text of another file is a sequence.
     fn places(&self) -> Places {
         match self.item {
@@ -384,12 +393,12 @@ impl Node for Fixed {
     }
     fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         match self.item {
-            Item::Graded(content) => Ok(content(reader)),
+            Item::Graded(content) | Item::Open(content, _) => Ok(content(reader)),
             Item::File(content)
+            | Item::OfAll(content)
             | Item::Writable(content, _)
             | Item::Checked(content, _)
             | Item::Name(content, ..)
-            | Item::Open(content, _)
             | Item::Private(content, _) => Ok(content()),
             Item::Number(setting) => Ok(setting.text()),
             Item::Trigger(_) => Err(Errno::EIO),

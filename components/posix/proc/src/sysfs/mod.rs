@@ -8,12 +8,16 @@ mod tree;
 
 use crate::listing;
 use alloc::{string::String, sync::Arc, vec::Vec};
-use interfaces::file_system::{Attributes, FileType, TakeEntry};
+use interfaces::{
+    file_system::{Attributes, FileType, TakeEntry},
+    monitor::Initial,
+};
 use rt::sync::Once;
 use vfs::{
     Active, Errno, Principal,
     file::Places,
     generated::{Child, GENERATED_END, Node, Viewer, attributes},
+    security::{Label, initial},
 };
 
 /// A file's content, made when it is read.
@@ -39,6 +43,8 @@ enum NodeKind {
     MountPoint,
     Family(alloc::boxed::Box<dyn Family>),
     File(Content, Option<Setter>),
+    /// A file with counts of all levels together.
+    OfAll(Content),
     Link(String),
 }
 
@@ -64,7 +70,7 @@ impl SysfsNode {
             NodeKind::Directory(_) | NodeKind::MountPoint | NodeKind::Family(_) => {
                 FileType::Directory
             }
-            NodeKind::File(..) => FileType::Regular,
+            NodeKind::File(..) | NodeKind::OfAll(_) => FileType::Regular,
             NodeKind::Link(_) => FileType::Symlink,
         }
     }
@@ -89,13 +95,13 @@ impl Node for SysfsNode {
         const FILE_BYTES: u64 = 4096;
         let permissions = match self.kind {
             NodeKind::Directory(_) | NodeKind::MountPoint | NodeKind::Family(_) => 0o755,
-            NodeKind::File(_, None) => 0o444,
+            NodeKind::File(_, None) | NodeKind::OfAll(_) => 0o444,
             NodeKind::File(_, Some(_)) => 0o644,
             NodeKind::Link(_) => 0o777,
         };
         let mut attributes = attributes(self.inode, self.file_type(), permissions, (0, 0));
         match &self.kind {
-            NodeKind::File(..) => attributes.size = FILE_BYTES,
+            NodeKind::File(..) | NodeKind::OfAll(_) => attributes.size = FILE_BYTES,
             NodeKind::Directory(names) => {
                 let is_directory = |(_, entry): &&(String, Arc<SysfsNode>)| {
                     matches!(entry.kind, NodeKind::Directory(_) | NodeKind::MountPoint)
@@ -117,6 +123,12 @@ impl Node for SysfsNode {
         }
         let found = self.names()?.iter().find(|(known, _)| known.as_bytes() == name);
         found.map(|(_, entry)| entry.clone() as Child).ok_or(Errno::ENOENT)
+    }
+    fn label(&self) -> Option<&'static Label> {
+        match self.kind {
+            NodeKind::OfAll(_) => initial(Initial::Unlabeled).ok(),
+            _ => None,
+        }
     }
     fn is_mount_point(&self) -> bool {
         matches!(self.kind, NodeKind::MountPoint)
@@ -150,7 +162,7 @@ impl Node for SysfsNode {
     }
     fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
         match &self.kind {
-            NodeKind::File(content, _) => Ok(content().into_bytes()),
+            NodeKind::File(content, _) | NodeKind::OfAll(content) => Ok(content().into_bytes()),
             _ => Err(Errno::EINVAL),
         }
     }

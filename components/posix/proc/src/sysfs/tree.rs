@@ -19,6 +19,8 @@ enum Draft {
     MountPoint,
     Family(Box<dyn Family>),
     File(Content, Option<Setter>),
+    /// A file with counts of all levels together.
+    OfAll(Content),
     Link(String),
 }
 
@@ -53,6 +55,14 @@ impl Builder {
         content: impl Fn() -> String + Send + Sync + 'static,
     ) {
         self.put(path, Draft::File(Box::new(content), None));
+    }
+    /// Adds a file with counts of all levels together, which only subjects that may read system-high objects open.
+    pub(super) fn of_all(
+        &mut self,
+        path: &str,
+        content: impl Fn() -> String + Send + Sync + 'static,
+    ) {
+        self.put(path, Draft::OfAll(Box::new(content)));
     }
     /// Adds a file that can be written.
     pub(super) fn setting(
@@ -94,6 +104,7 @@ impl Builder {
             Draft::MountPoint => NodeKind::MountPoint,
             Draft::Family(family) => NodeKind::Family(family),
             Draft::File(content, set) => NodeKind::File(content, set),
+            Draft::OfAll(content) => NodeKind::OfAll(content),
             Draft::Link(target) => NodeKind::Link(target),
         };
         Arc::new(SysfsNode { inode, kind })
@@ -210,7 +221,7 @@ fn disk(builder: &mut Builder, device: &Arc<DiskDevice>, all: &[Arc<DiskDevice>]
         move || format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={kind}\n")
     });
     let statistics = device.statistics.clone();
-    builder.live(&format!("{place}/stat"), move || format!("{}\n", statistics.columns()));
+    builder.of_all(&format!("{place}/stat"), move || format!("{}\n", statistics.columns()));
     match whole {
         Some(whole) => builder.line(&format!("{place}/partition"), minor - whole.number.1),
         None => {

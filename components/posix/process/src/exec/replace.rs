@@ -185,7 +185,7 @@ fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
     }
     tree::set_real_user(process, image.credentials.user.real);
     if image.credentials.subject != task.credentials().subject {
-        process.set_label(image.credentials.subject.label());
+        process.set_subject(&image.credentials.subject);
         task.raise_attention(attention::ENTERED);
     }
     task.set_credentials(image.credentials);

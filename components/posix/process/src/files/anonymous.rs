@@ -1,9 +1,6 @@
 //! Paths of objects that have no name: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
 use alloc::{collections::BTreeMap, sync::Arc};
-use core::{
-    any::Any,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use core::any::Any;
 use interfaces::file_system::{Attributes, FileType};
 use labels::ContextId;
 use rt::{
@@ -14,12 +11,15 @@ use vfs::{
     Active, Credentials, Errno, Mount, Path, Principal, Vnode,
     file::File,
     generated::{self, Node},
-    security::{self, Label},
+    security::{self, Label, Level, SecuritySubject, Sequence},
 };
 
 lock_class! {
     static LABELLED = "files.labelled";
 }
+
+/// The number of inodes of which each file system has one.
+const SHARED_INODE: u64 = 1;
 
 /// Name of the file system to which event files belong.
 const EVENT_TYPE: &str = "anon_inodefs";
@@ -30,7 +30,6 @@ static SOCKETS: Once<Arc<Mount>> = Once::new();
 static SHARED: Once<Arc<Anonymous>> = Once::new();
 /// The mount of the event files, and the vnode that all of them share.
 static EVENTS: Once<(Arc<Mount>, Arc<Vnode>)> = Once::new();
-static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
 /// The node of files without a name.
 struct Anonymous {
@@ -57,22 +56,26 @@ impl Anonymous {
         Arc::new(Anonymous { attributes, file })
     }
     fn shared() -> Arc<Anonymous> {
-        let make = || Anonymous::new(attributes(FileType::Fifo, (0, 0)), None);
+        let make = || Anonymous::new(shared_attributes(FileType::Fifo), None);
         Arc::clone(SHARED.get_or_init(make))
     }
 }
 
-/// Returns the attributes of a new inode.
-fn attributes(file_type: FileType, owner: (u32, u32)) -> Attributes {
-    let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
+/// Returns the attributes of a new inode that a subject of `level` makes. The number 1 is no pipe's.
+fn attributes(level: &Level, file_type: FileType, owner: (u32, u32)) -> Attributes {
+    let inode = level.next(Sequence::Anonymous) + 1;
     generated::attributes(inode, file_type, 0o600, owner)
 }
 
+/// Returns the attributes of a root or of the inode that many files share. It takes no number of a sequence, so that no level sees
+/// at which first use it was made.
+fn shared_attributes(file_type: FileType) -> Attributes {
+    generated::attributes(SHARED_INODE, file_type, 0o600, (0, 0))
+}
+
 fn mount(type_name: &'static str) -> Result<Arc<Mount>, Errno> {
-    let active = Active::generated(
-        type_name,
-        Anonymous::new(attributes(FileType::Directory, (0, 0)), None),
-    )?;
+    let active =
+        Active::generated(type_name, Anonymous::new(shared_attributes(FileType::Directory), None))?;
     Ok(Mount::unseen("none", active))
 }
 
@@ -94,7 +97,7 @@ fn place(
 /// # Errors
 /// `ENOMEM`.
 pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result<Path, Errno> {
-    let known = attributes(FileType::Fifo, (who.user.fs, who.group.fs));
+    let known = attributes(who.subject.level(), FileType::Fifo, (who.user.fs, who.group.fs));
     let path = place(pipes()?, "pipe", (known, Anonymous::shared()))?;
     *path.vnode().pipe().lock() = Some(pipe);
     path.vnode().note_label(Some(who.subject.anonymous()));
@@ -106,7 +109,7 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
 /// # Errors
 /// `ENOMEM`.
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
-    let known = attributes(FileType::Fifo, (0, 0));
+    let known = attributes(SecuritySubject::kernel().level(), FileType::Fifo, (0, 0));
     let path = place(pipes()?, "pipe", (known, Anonymous::new(known, Some(stream))))?;
     path.vnode().note_label(security::of_device("/dev/console"));
     Ok(path)
@@ -191,7 +194,7 @@ impl EventKind {
         self.place.get_or_try_init(|| {
             let (mount, vnode) = EVENTS.get_or_try_init(|| {
                 let mount = mount(EVENT_TYPE)?;
-                let node = Anonymous::new(attributes(FileType::Character, (0, 0)), None);
+                let node = Anonymous::new(shared_attributes(FileType::Character), None);
                 let vnode = Vnode::generated(mount.instance(), node);
                 Ok::<_, Errno>((mount, vnode))
             })?;

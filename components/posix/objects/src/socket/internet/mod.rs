@@ -108,8 +108,9 @@ pub fn open(
 ) -> Result<Arc<dyn Socket>, Errno> {
     let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
     let who = task.credentials();
+    let owner = (who.user.effective, who.subject.level());
     match protocol_of(family, kind, protocol)? {
-        Protocol::Tcp => Ok(InternetStream::open(&**network, family, who.user.effective)?),
+        Protocol::Tcp => Ok(InternetStream::open(&**network, family, owner)?),
         Protocol::Datagram(kind, protocol) => {
             match protocol {
                 DatagramProtocol::Raw(_) if !who.has(Capabilities::NET_RAW) => {
@@ -127,8 +128,7 @@ pub fn open(
                 }
                 _ => {}
             }
-            let made =
-                InternetDatagram::open(&**network, (family, kind), protocol, who.user.effective);
+            let made = InternetDatagram::open(&**network, (family, kind), protocol, owner);
             Ok(made?)
         }
     }

@@ -21,7 +21,7 @@ pub use records::records;
 pub(super) use transfer::identity_of;
 
 use super::{
-    common::SocketCommon,
+    common::{SocketCommon, level_of},
     interface::{Identity, Party, Send, Shut, SocketKind, read_as_file},
 };
 use alloc::{
@@ -135,7 +135,7 @@ impl LocalSocket {
         };
         let socket = Arc::new_cyclic(|this| LocalSocket {
             this: this.clone(),
-            common: SocketCommon::new(kind),
+            common: SocketCommon::new(kind, level_of(maker)),
             state: Mutex::new(&STATE, state),
             is_waiting: AtomicBool::new(false),
             reading: Mutex::new(&READING, ()),

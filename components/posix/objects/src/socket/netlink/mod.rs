@@ -24,7 +24,7 @@ use netadmin::session::NetlinkProtocol;
 use process::Task;
 use queue::{Loss, Parcel, ParcelQueue};
 use rt::{lock_class, sync::Mutex};
-use vfs::{Capabilities, Errno, poll::WaitQueue};
+use vfs::{Capabilities, Errno, poll::WaitQueue, security::Level};
 
 pub use world::{ioctl_number, table};
 
@@ -98,9 +98,9 @@ pub fn check(kind: u32, protocol: i32) -> Result<(SocketKind, NetlinkProtocol), 
 ///
 /// # Errors
 /// As [`check`].
-pub fn open(kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Errno> {
+pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Errno> {
     let (kind, protocol) = check(kind, protocol)?;
-    Ok(NetlinkSocket::new(kind, protocol))
+    Ok(NetlinkSocket::new(kind, protocol, task.process.level()))
 }
 
 /// An address: a port, and groups as bits.
@@ -140,11 +140,15 @@ fn group_bit(group: u32) -> u32 {
 }
 
 impl NetlinkSocket {
-    fn new(kind: SocketKind, protocol: NetlinkProtocol) -> Arc<NetlinkSocket> {
+    fn new(
+        kind: SocketKind,
+        protocol: NetlinkProtocol,
+        level: &'static Level,
+    ) -> Arc<NetlinkSocket> {
         hub::listen();
         Arc::new_cyclic(|this| NetlinkSocket {
             this: this.clone(),
-            common: SocketCommon::new(kind),
+            common: SocketCommon::new(kind, level),
             protocol,
             state: Mutex::new(&STATE, SocketPart::default()),
             switches: AtomicU32::new(0),

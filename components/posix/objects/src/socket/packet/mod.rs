@@ -126,7 +126,7 @@ pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Er
     let receiver = FrameReceiver::new(kind);
     let tap = taps.open(receiver.clone());
     let socket = Arc::new(PacketSocket {
-        common: SocketCommon::new(kind),
+        common: SocketCommon::new(kind, task.process.level()),
         receiver,
         tap,
         control: Mutex::new(&CONTROL, ControlPart::default()),

@@ -11,7 +11,10 @@ use alloc::{
     string::String,
     sync::{Arc, Weak},
 };
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use interfaces::{
+    file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
+    monitor::ObjectAccess,
+};
 use process::Task;
 use rt::{lock_class, sync::Mutex};
 use vfs::{
@@ -19,6 +22,7 @@ use vfs::{
     digits::Digits,
     file::{File, Opener, Places},
     generated::{Child, Node, Viewer, attributes},
+    security::{self, Label, Level},
 };
 
 lock_class! {
@@ -50,6 +54,8 @@ const SLAVE_INODE: u64 = 3;
 const MULTIPLEXER_NAME: &[u8] = b"ptmx";
 /// The greatest number of pairs of an instance (Linux's `kernel.pty.max`).
 const SLAVES_MAX: u32 = 4096;
+/// Minor numbers of devices have 20 bits.
+const MINORS: u32 = 1 << 20;
 
 /// The mount options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +106,8 @@ impl DevptsOptions {
 struct Slave {
     pair: Arc<Pair>,
     terminal: Arc<Terminal>,
+    /// The label of a terminal that its maker's subject made.
+    label: Option<&'static Label>,
     attributes: Mutex<Attributes>,
 }
 
@@ -156,11 +164,12 @@ impl Instance {
     /// Makes a pair; its slave is owned by `maker` and locked.
     fn make_pair(&self, maker: &dyn Principal) -> Result<Master, Errno> {
         let instance = self.this.upgrade().ok_or(Errno::ENODEV)?;
-        let index = self.allocate()?;
+        let who = Task::of(maker).map(Task::credentials);
+        let level = who.as_ref().map(|who| who.subject.level());
+        let index = self.allocate(level)?;
         let pair = Pair::new(index, &instance);
         let terminal = Terminal::over(pair.clone(), (SLAVE_MAJOR, index));
-        let who = Task::of(maker).map(Task::credentials);
-        let (user, group) = who.map_or((0, 0), |who| (who.user.fs, who.group.fs));
+        let (user, group) = who.as_ref().map_or((0, 0), |who| (who.user.fs, who.group.fs));
         let owner = (self.options.user.unwrap_or(user), self.options.group.unwrap_or(group));
         let inode = SLAVE_INODE + u64::from(index);
         let attributes = Attributes {
@@ -170,14 +179,21 @@ impl Instance {
         let slave = Slave {
             pair: pair.clone(),
             terminal: terminal.clone(),
+            label: who
+                .as_ref()
+                .filter(|_| security::is_enforced())
+                .map(|who| who.subject.anonymous()),
             attributes: Mutex::new(&ATTRIBUTES, attributes),
         };
         self.slaves.lock().named.insert(index, Arc::new(slave));
         Ok(Master::new(pair, terminal, instance))
     }
-    fn allocate(&self) -> Result<u32, Errno> {
+    /// Takes the lowest free number of those that belong to a level; each may have as many as there may be in all on Linux.
+    fn allocate(&self, level: Option<&Level>) -> Result<u32, Errno> {
+        let own = level.map_or(0..MINORS, |level| level.part(0..MINORS));
         let mut slaves = self.slaves.lock();
-        let free = (0..self.options.slaves_max).find(|index| !slaves.used.contains(index));
+        let free =
+            own.take(self.options.slaves_max as usize).find(|index| !slaves.used.contains(index));
         let index = free.ok_or(Errno::ENOSPC)?;
         slaves.used.insert(index);
         Ok(index)
@@ -217,17 +233,19 @@ impl Node for Instance {
     fn places(&self) -> Places {
         Places::Endless
     }
-    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+    /// The slaves that the viewer may not read have no names for it.
+    fn lookup(&self, name: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
         if name == MULTIPLEXER_NAME {
             return Ok(Arc::new(MultiplexerNode(self.this.upgrade().ok_or(Errno::ENOENT)?)));
         }
         let slave = parse_index(name).and_then(|index| self.slave(index));
+        let slave = slave.filter(|slave| slave.exists_for(viewer.task));
         Ok(slave.ok_or(Errno::ENOENT)?)
     }
     fn entries(
         &self,
         position: u64,
-        _: &dyn Principal,
+        viewer: &dyn Principal,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
         let file_type = Some(FileType::Character);
@@ -237,7 +255,8 @@ impl Node for Instance {
             return Ok(());
         }
         let slaves = self.slaves.lock();
-        let inodes = slaves.named.keys().map(|index| SLAVE_INODE + u64::from(*index));
+        let shown = slaves.named.iter().filter(|(_, slave)| slave.exists_for(viewer));
+        let inodes = shown.map(|(index, _)| SLAVE_INODE + u64::from(*index));
         let _ = inodes
             .filter(|inode| *inode > position)
             .try_for_each(|inode| take_it(inode, Digits::decimal(inode - SLAVE_INODE).bytes()));
@@ -245,7 +264,18 @@ impl Node for Instance {
     }
 }
 
+impl Slave {
+    /// Returns whether it exists for a caller: the caller may read it.
+    fn exists_for(&self, viewer: &dyn Principal) -> bool {
+        let Some((task, label)) = Task::of(viewer).zip(self.label) else { return true };
+        security::check(&task.credentials().subject, label, ObjectAccess::Read).is_ok()
+    }
+}
+
 impl Node for Slave {
+    fn label(&self) -> Option<&'static Label> {
+        self.label
+    }
     fn attributes(&self) -> Attributes {
         *self.attributes.lock()
     }

@@ -11,11 +11,13 @@
 //! `vfs.security.subjects`, `vfs.security.labels`. All are leaves but for the monitor's.
 mod answers;
 mod label;
+mod level;
 mod own;
 mod subject;
 
 pub use answers::made;
 pub use label::Label;
+pub use level::{LEVEL_SLOTS, Level, Sequence};
 pub use own::OwnContext;
 pub use subject::SecuritySubject;
 
@@ -24,6 +26,7 @@ use answers::{Answer, Question};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::{Denial, Initial, Monitor, ObjectAccess, Privileges};
 use labels::{Context, ContextId};
+use level::Levels;
 use rt::{
     lock_class,
     sync::{Mutex, Once, RwLock},
@@ -50,6 +53,7 @@ struct Security {
 #[derive(Default)]
 struct Labels {
     by_context: BTreeMap<ContextId, &'static Label>,
+    levels: Levels,
     /// By question, subject and the context that it is about.
     answers: BTreeMap<(Question, ContextId, ContextId), &'static Answer>,
 }

@@ -1,5 +1,5 @@
 //! [`SecuritySubject`]: the part of credentials that the monitor decides by.
-use super::{Label, SECURITY, Security, answers::Question, enforced};
+use super::{Label, Level, SECURITY, Security, answers::Question, enforced, level::ONLY_LEVEL};
 use crate::base::credentials::Capabilities;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,8 @@ use rt::sync::{Once, StaticRef};
 pub struct SecuritySubject {
     context: ContextId,
     bit: u64,
+    /// The numbers and totals of all subjects of its secrecy.
+    level: &'static Level,
     /// The label of its processes as objects.
     label: &'static Label,
     /// The label of pipes and event files that its processes make.
@@ -42,6 +44,7 @@ impl SecuritySubject {
                 Arc::new(SecuritySubject {
                     context: ContextId(0),
                     bit: 1,
+                    level: &ONLY_LEVEL,
                     label: Label::of_new_object(),
                     anonymous: StaticRef::new(Label::of_new_object()),
                     capabilities: AtomicU64::new(u64::MAX),
@@ -64,6 +67,11 @@ impl SecuritySubject {
     /// Returns the label that its processes, and what only they use, have as objects.
     pub fn label(&self) -> &'static Label {
         self.label
+    }
+    /// Returns the numbers and totals of all subjects of its secrecy.
+    #[inline]
+    pub fn level(&self) -> &'static Level {
+        self.level
     }
     /// Returns its bit.
     #[inline]
@@ -127,13 +135,20 @@ impl Security {
         }
         let bit = self.free_bit(&mut subjects);
         let (label, capabilities) = (self.label(context), AtomicU64::new(0));
-        let anonymous = StaticRef::new(label);
-        let subject = Arc::new(SecuritySubject { context, bit, label, anonymous, capabilities });
+        let (level, anonymous) = (self.level(context), StaticRef::new(label));
+        let subject =
+            Arc::new(SecuritySubject { context, bit, level, label, anonymous, capabilities });
         subject.note_rights(self);
         if bit != SecuritySubject::ALWAYS_ASKED {
             subjects.push(subject.clone());
         }
         subject
+    }
+    fn level(&self, context: ContextId) -> &'static Level {
+        let mut random = [0; 8];
+        rt::entropy::fill(&mut random);
+        let secrecy = *self.monitor.context(context).range().low();
+        self.labels.write().levels.of(secrecy, u64::from_ne_bytes(random))
     }
     /// Returns a bit that no subject has, and that no label has any more. If all are taken it takes those of subjects that no
     /// credentials have; a thread that asks for one holds its credentials.

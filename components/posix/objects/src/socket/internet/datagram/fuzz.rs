@@ -15,6 +15,7 @@ use vfs::{
     Credentials,
     file::File,
     io::{SliceSink, SliceSource},
+    security::SecuritySubject,
 };
 use xorshift::Xorshift;
 
@@ -30,7 +31,8 @@ fn random_socket(inet: &Inet, numbers: &mut Xorshift) -> Arc<InternetDatagram> {
         3 => (SocketKind::Datagram, DatagramProtocol::Ping),
         _ => (SocketKind::Raw, DatagramProtocol::Raw([1, 58, 200, 255][numbers.below(4)])),
     };
-    InternetDatagram::open(inet, (family, kind), protocol, 0).unwrap()
+    InternetDatagram::open(inet, (family, kind), protocol, (0, SecuritySubject::kernel().level()))
+        .unwrap()
 }
 
 /// Returns control messages whose lengths are mostly right.

@@ -35,7 +35,7 @@ use interfaces::sockets::{
 use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex};
 use send::Corked;
-use vfs::Errno;
+use vfs::{Errno, security::Level};
 
 lock_class! {
     static CONTROL = "internet.datagram_control";
@@ -79,9 +79,9 @@ impl InternetDatagram {
         network: &dyn Network,
         (family, kind): (AddressFamily, SocketKind),
         protocol: DatagramProtocol,
-        user: u32,
+        (user, level): (u32, &'static Level),
     ) -> Result<Arc<InternetDatagram>, Errno> {
-        let common = SocketCommon::new(kind);
+        let common = SocketCommon::new(kind, level);
         let wakes = SocketWakes::new();
         let (send, receive) = (SEND_DEFAULT.size(), RECEIVE_DEFAULT.size());
         let queue = Arc::new(DatagramQueue::new(wakes.clone(), receive));

@@ -15,13 +15,20 @@ use vfs::{
     Credentials, NOBODY,
     file::{File, Ready},
     io::{SliceSink, SliceSource},
+    security::SecuritySubject,
 };
 
 const MORE: Send = Send { is_more: true, ..SENT };
 
 fn udp(inet: &Inet) -> Arc<InternetDatagram> {
     let kind = (AddressFamily::V4, SocketKind::Datagram);
-    let socket = InternetDatagram::open(inet, kind, DatagramProtocol::Udp, 0).unwrap();
+    let socket = InternetDatagram::open(
+        inet,
+        kind,
+        DatagramProtocol::Udp,
+        (0, SecuritySubject::kernel().level()),
+    )
+    .unwrap();
     socket.bind_to(&Credentials::root(), &given("127.0.0.1:0")).unwrap();
     socket
 }

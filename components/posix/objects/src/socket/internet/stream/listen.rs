@@ -68,7 +68,7 @@ impl InternetStream {
         (wakes, stream): (Arc<SocketWakes>, Arc<Stream>),
         socket: Arc<dyn StreamSocket>,
     ) -> Arc<InternetStream> {
-        let common = SocketCommon::new(SocketKind::Stream);
+        let common = SocketCommon::new(SocketKind::Stream, self.common.level());
         common.options.inherit(&self.common.options);
         common.filter.follow(&self.common.filter);
         let parts = (common, self.family, self.user);

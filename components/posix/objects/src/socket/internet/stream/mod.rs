@@ -46,7 +46,7 @@ use rt::{
     lock_class,
     sync::{Mutex, Once},
 };
-use vfs::Errno;
+use vfs::{Errno, security::Level};
 
 lock_class! {
     static CONTROL = "internet.control";
@@ -185,9 +185,9 @@ impl InternetStream {
     pub(super) fn open(
         network: &dyn Network,
         family: AddressFamily,
-        user: u32,
+        (user, level): (u32, &'static Level),
     ) -> Result<Arc<InternetStream>, Errno> {
-        let common = SocketCommon::new(SocketKind::Stream);
+        let common = SocketCommon::new(SocketKind::Stream, level);
         let wakes = SocketWakes::new();
         let (send, receive) = (SEND_SPACE[1].size(), RECEIVE_SPACE[1].size());
         let stream = Arc::new(Stream::new(wakes.clone(), send, receive));
