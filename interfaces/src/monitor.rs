@@ -249,6 +249,14 @@ pub trait Monitor: Send + Sync {
     /// # Errors
     /// [`Denial::Full`].
     fn made(&self, subject: ContextId, place: ContextId) -> Result<ContextId, Denial>;
+    /// Returns whether directories with a context are multilevel.
+    fn is_multilevel(&self, place: ContextId) -> bool;
+    /// Returns the context of the directory that a subject finds in the place of one with the context `place`: `place`, or that of
+    /// a hidden directory in a multilevel one.
+    ///
+    /// # Errors
+    /// [`Denial::Full`].
+    fn within(&self, subject: ContextId, place: ContextId) -> Result<ContextId, Denial>;
     /// Returns the context of the device at `path`, if the policy names it.
     fn device(&self, path: &str) -> Option<ContextId>;
     /// Returns the contexts that a user may have after entering from `subject`.

@@ -147,8 +147,20 @@ impl SecurityPolicy {
     /// subject, and the type that the policy names or else the directory's.
     pub fn made(&self, subject: &Context, place: &Context) -> Option<Context> {
         let key = (subject.kind().into(), place.kind().into());
-        let kind = self.makes.get(&key).map_or(place.kind(), |kind| kind);
+        let named = self.makes.get(&key).map(|kind| kind.as_str());
+        let kind = named.or_else(|| self.contents(place)).unwrap_or(place.kind());
         let range = SecrecyRange::single(*subject.range().low());
         Context::new([subject.user(), OBJECT_ROLE, kind], range).ok()
+    }
+    /// Returns the context of the directory that a subject finds in the place of one with the context `place`: of a multilevel one
+    /// whose secrecy the subject's exceeds it is that of a hidden directory with the subject's secrecy.
+    pub fn within(&self, subject: &Context, place: &Context) -> Context {
+        let (own, secrecy) = (subject.range().low(), place.range().low());
+        let is_above = own != secrecy && own.dominates(secrecy);
+        let is_single = *place.range() == SecrecyRange::single(*secrecy);
+        match is_above && is_single && self.is_multilevel(place) {
+            true => place.with_range(SecrecyRange::single(*own)),
+            false => place.clone(),
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! level s2 secret                                    names of levels and categories, for people
 //! category c7 crypto
 //! type etc_t grade admin                             a type of objects
+//! type tmp_root_t grade untrusted multilevel tmp_t   a type of multilevel directories, and the type of what is made in them
 //! domain user_t grade user [privileges LIST] [capabilities LIST]   a type of subjects (and of the objects in /proc that show them)
 //! role user_r domains user_t,passwd_t
 //! user staff_u roles user_r,admin_r range s0-s3:c0.c7
@@ -52,6 +53,8 @@ pub enum Fault {
     NoDomain,
     /// A domain is always entered by a file by which another one always is.
     TwoDomains,
+    /// The contents of a multilevel directory are not multilevel.
+    Multilevel,
     /// There is no such grade.
     Grade,
     /// There is no such privilege.
@@ -79,6 +82,7 @@ impl Fault {
             Fault::Unknown => "nothing has this name",
             Fault::NoDomain => "this type is no domain",
             Fault::TwoDomains => "another domain is always entered here",
+            Fault::Multilevel => "what is in a multilevel directory is not multilevel",
             Fault::Grade => "a grade is untrusted, user, admin or tcb",
             Fault::Privilege => "there is no such privilege",
             Fault::Capability => "there is no such capability",
@@ -177,6 +181,8 @@ fn add<'t, K: Ord, V>(
 /// A use of a name, which must have a statement somewhere.
 enum Use<'t> {
     Type(&'t str),
+    /// The type of what is in multilevel directories.
+    Contents(&'t str),
     Domain(&'t str),
     Role(&'t str),
     Initial(Initial, &'t str),
@@ -218,7 +224,15 @@ impl SecurityPolicy {
     }
     fn check_use<'t>(&self, name: &Use<'t>) -> Result<(), Faulty<'t>> {
         match name {
-            Use::Type(name) if !self.types.contains_key(*name) => Err((Fault::Unknown, name)),
+            Use::Type(name) | Use::Contents(name) if !self.types.contains_key(*name) => {
+                Err((Fault::Unknown, name))
+            }
+            // A directory below would divide again what is one level's already.
+            Use::Contents(name)
+                if self.types.get(*name).is_some_and(|rule| rule.contents.is_some()) =>
+            {
+                Err((Fault::Multilevel, name))
+            }
             Use::Domain(name) => match self.types.get(*name) {
                 None => Err((Fault::Unknown, name)),
                 Some(TypeRule { domain: None, .. }) => Err((Fault::NoDomain, name)),
@@ -233,7 +247,7 @@ impl SecurityPolicy {
                 });
                 is_right.then_some(()).ok_or((Fault::Context, text))
             }
-            Use::Type(_) | Use::Role(_) => Ok(()),
+            Use::Type(_) | Use::Contents(_) | Use::Role(_) => Ok(()),
         }
     }
 }
@@ -292,7 +306,14 @@ impl<'t> Reading<'t> {
     }
     fn type_of_objects(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         let (name, grade) = (words.name()?, grade(words.after("grade")?)?);
-        add(&mut self.policy.types, (name.into(), TypeRule { grade, domain: None }), name)
+        let contents = match words.0.next() {
+            None => None,
+            Some("multilevel") => Some(words.name()?),
+            Some(word) => return Err((Fault::Words, word)),
+        };
+        contents.into_iter().for_each(|kind| self.uses(Use::Contents(kind)));
+        let rule = TypeRule { grade, domain: None, contents: contents.map(String::from) };
+        add(&mut self.policy.types, (name.into(), rule), name)
     }
     fn domain(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         let (name, grade) = (words.name()?, grade(words.after("grade")?)?);
@@ -312,7 +333,7 @@ impl<'t> Reading<'t> {
             }
         }
         let domain = Some(DomainRights { privileges, capabilities });
-        add(&mut self.policy.types, (name.into(), TypeRule { grade, domain }), name)
+        add(&mut self.policy.types, (name.into(), TypeRule { grade, domain, contents: None }), name)
     }
     fn role(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
         let (name, list) = (words.name()?, words.after("domains")?);

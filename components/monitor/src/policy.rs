@@ -16,6 +16,8 @@ pub(crate) struct TypeRule {
     pub(crate) grade: Grade,
     /// The rights of its processes; `None` if it is no domain.
     pub(crate) domain: Option<DomainRights>,
+    /// The type of what is made in its directories, which are multilevel; `None` if they are not.
+    pub(crate) contents: Option<String>,
 }
 
 /// A user of the policy.
@@ -77,6 +79,14 @@ impl SecurityPolicy {
     /// Returns the grade of a context: that of its type, and the least for a type that the policy has not.
     pub fn grade(&self, context: &Context) -> Grade {
         self.types.get(context.kind()).map_or(Grade::Untrusted, |rule| rule.grade)
+    }
+    /// Returns whether directories with a context are multilevel.
+    pub fn is_multilevel(&self, context: &Context) -> bool {
+        self.contents(context).is_some()
+    }
+    /// Returns the type of what is made in a multilevel directory.
+    pub(crate) fn contents(&self, place: &Context) -> Option<&str> {
+        self.types.get(place.kind())?.contents.as_deref()
     }
     /// Returns the rights of a subject.
     pub fn rights(&self, subject: &Context) -> DomainRights {

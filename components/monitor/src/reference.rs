@@ -174,6 +174,18 @@ impl Monitor for ReferenceMonitor {
         };
         self.number(&new.ok_or(Denial::Invalid)?)
     }
+    fn is_multilevel(&self, place: ContextId) -> bool {
+        let state = self.state.read();
+        state.policy.is_multilevel(state.context(place))
+    }
+    fn within(&self, subject: ContextId, place: ContextId) -> Result<ContextId, Denial> {
+        let inner = {
+            let state = self.state.read();
+            let place = state.context(place);
+            state.policy.within(state.context(subject), place)
+        };
+        self.number(&inner)
+    }
     fn device(&self, path: &str) -> Option<ContextId> {
         let context = {
             let state = self.state.read();

@@ -22,6 +22,7 @@ type shell_exec_t grade tcb
 type passwd_exec_t grade tcb
 type shadow_t grade tcb
 type disk_t grade tcb
+type place_t grade untrusted multilevel tmp_t
 domain kernel_t grade tcb privileges read-up,write-range,relabel,downgrade capabilities all
 domain user_t grade user
 domain admin_t grade admin privileges relabel capabilities chown,kill
@@ -205,6 +206,23 @@ fn what_is_made_has_the_maker_s_secrecy_and_the_place_s_type() {
     let made = |kind| policy.made(&user("s1:c2-s3:c2"), &object(kind, "s0")).unwrap().to_string();
     assert_eq!(made("home_t"), "staff_u:object_r:home_t:s1:c2");
     assert_eq!(made("tmp_t"), "staff_u:object_r:user_tmp_t:s1:c2");
+    assert_eq!(made("place_t"), "staff_u:object_r:tmp_t:s1:c2");
+}
+
+#[test]
+fn a_subject_above_a_multilevel_directory_finds_another() {
+    let policy = policy();
+    let within = |own: &str, kind: &str, range: &str| {
+        let found = policy.within(&user(own), &object(kind, range));
+        assert_eq!(found.kind(), kind);
+        found.range().to_string()
+    };
+    assert_eq!(within("s1:c2-s3:c2", "place_t", "s0"), "s1:c2");
+    assert_eq!(within("s1-s3", "place_t", "s1"), "s1", "its own level");
+    assert_eq!(within("s0-s3", "place_t", "s1"), "s1", "a level above");
+    assert_eq!(within("s1:c1", "place_t", "s1:c2"), "s1:c2", "one that cannot be compared");
+    assert_eq!(within("s1", "tmp_t", "s0"), "s0", "no multilevel type");
+    assert_eq!(within("s1", "place_t", "s0-s3"), "s0-s3", "a device of many levels");
 }
 
 #[test]
@@ -216,6 +234,9 @@ fn a_policy_with_a_fault_is_refused_with_its_line() {
         ("type x_t of user", Fault::Words, "of"),
         ("type x_t grade user more", Fault::Words, "more"),
         ("type x/t grade user", Fault::Name, "x/t"),
+        ("type x_t grade user multilevel", Fault::Words, ""),
+        ("type x_t grade user multilevel y_t", Fault::Unknown, "y_t"),
+        ("type x_t grade user multilevel place_t", Fault::Multilevel, "place_t"),
         ("type x_t grade root", Fault::Grade, "root"),
         ("type etc_t grade user", Fault::Twice, "etc_t"),
         ("domain x_t grade user privileges every", Fault::Privilege, "every"),
@@ -258,7 +279,7 @@ fn a_policy_with_a_fault_is_refused_with_its_line() {
     let error = SecurityPolicy::parse(wrong.as_bytes()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "line 27: `staff_u:system_r:kernel_t:s0-s15:c0.c1023`: this is no context under the policy"
+        "line 28: `staff_u:system_r:kernel_t:s0-s15:c0.c1023`: this is no context under the policy"
     );
     assert_eq!(SecurityPolicy::parse(&[0xff]).unwrap_err().fault, Fault::Text);
     assert_eq!(SecurityPolicy::parse(&[b'#'; (1 << 20) + 1]).unwrap_err().fault, Fault::Text);

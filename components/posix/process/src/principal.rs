@@ -2,7 +2,8 @@
 use crate::{io_counts::Count, object::Process, task::Task, user_memory::User};
 use alloc::sync::{Arc, Weak};
 use core::any::Any;
-use vfs::{Capabilities, Principal, StorageIo};
+use interfaces::monitor::Privileges;
+use vfs::{Capabilities, Principal, StorageIo, security};
 
 fn count_of(io: StorageIo) -> Count {
     match io {
@@ -22,6 +23,9 @@ impl Principal for Task {
     }
     fn has(&self, wanted: Capabilities) -> bool {
         self.credentials().has(wanted)
+    }
+    fn sees_hidden_names(&self) -> bool {
+        security::has(&self.credentials().subject, Privileges::READ_UP)
     }
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)

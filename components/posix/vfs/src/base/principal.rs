@@ -36,6 +36,10 @@ pub trait Principal: Send + Sync {
         let _ = wanted;
         false
     }
+    /// Returns whether it finds the names of the hidden directories in multilevel ones.
+    fn sees_hidden_names(&self) -> bool {
+        false
+    }
     /// Returns the task for a downcast by the crate that made it; `None` if there is no task.
     fn as_any(&self) -> Option<&dyn Any> {
         None

@@ -7,7 +7,7 @@ use crate::{
         principal::Principal,
     },
     files::regular::AccessTime,
-    tree::{mount::Path, node::Node, vnode::Vnode},
+    tree::{hidden_names::is_hidden_name, mount::Path, node::Node, vnode::Vnode},
 };
 use core::ops::ControlFlow;
 use interfaces::file_system::{Backing, DirectoryEntry, FileType, SyncKind, TakeEntry};
@@ -31,10 +31,17 @@ impl DirectoryFile {
     }
     fn dot_dot(&self) -> DirectoryEntry<&[u8]> {
         let mut at = self.path.clone();
-        while at.is_mount_root() {
-            match at.mount.at() {
-                Some(below) => at = below,
-                None => break,
+        loop {
+            match at.is_mount_root() {
+                true => match at.mount.at() {
+                    Some(below) => at = below,
+                    None => break,
+                },
+                false if at.dentry.is_hidden() => match at.dentry.parent() {
+                    Some(multilevel) => at.dentry = multilevel,
+                    None => break,
+                },
+                false => break,
             }
         }
         let parent = at.dentry.parent().unwrap_or(at.dentry);
@@ -144,6 +151,12 @@ impl File for DirectoryFile {
         let vnode = self.path.vnode();
         match vnode.node() {
             Some(node) => self.read_generated(&**node, (position, caller), take)?,
+            None if vnode.is_multilevel() && !caller.sees_hidden_names() => {
+                self.read_stored(position, &mut |entry| match is_hidden_name(entry.name) {
+                    false => take(entry),
+                    true => ControlFlow::Continue(()),
+                })?;
+            }
             None => self.read_stored(position, take)?,
         }
         if self.access_time == AccessTime::Updated {

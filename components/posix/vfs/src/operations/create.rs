@@ -21,6 +21,7 @@ use crate::{
     },
     walk::{
         caller::{Base, Caller, lookup_locked},
+        multilevel,
         permission::{self, CLASSES, GROUP_EXECUTE, SET_GROUP},
         protection,
         walker::{Last, PATH_MAX},
@@ -182,6 +183,7 @@ pub(crate) fn create_named(
     if let Some(node) = directory.node() {
         return create_generated(caller, parent, &**node, name, new);
     }
+    multilevel::check_new_name(name)?;
     let key = parent.dentry.key(name);
     let _name = name_lock::lock(&parent.dentry, &key);
     if lookup_locked(&parent.dentry, &key)?.is_some() {
@@ -366,6 +368,7 @@ impl Caller<'_> {
     fn make_once(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };
+        multilevel::check_new_name(name)?;
         if parent.has_slash && new.file_type != FileType::Directory {
             let is_there = self.lookup(&parent.path.dentry, name)?.is_some();
             return Err(if is_there { Errno::EEXIST } else { Errno::ENOENT });
@@ -398,6 +401,7 @@ impl Caller<'_> {
     pub fn link(&self, place: &Path, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };
+        multilevel::check_new_name(name)?;
         let vnode = place.vnode();
         let directory = parent.path.vnode();
         let is_elsewhere = parent.path.mount.id() != place.mount.id();

@@ -31,6 +31,9 @@ impl Caller<'_> {
         if parent.has_slash {
             return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
         }
+        if victim.is_marked() && self.misses(&victim) {
+            return Err(Errno::ENOENT);
+        }
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
         if is_directory {
             return Err(Errno::EISDIR);
@@ -67,6 +70,9 @@ impl Caller<'_> {
         let key = parent.path.dentry.key(name);
         let names = directory.contents().write();
         let victim = lookup_locked(&parent.path.dentry, &key)?.ok_or(Errno::ENOENT)?;
+        if victim.is_marked() && self.misses(&victim) {
+            return Err(Errno::ENOENT);
+        }
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
         if !victim.vnode().is_directory() {
             return Err(Errno::ENOTDIR);
@@ -154,7 +160,10 @@ pub(super) fn drop_victim(victim: &Dentry) {
 /// Removes the name of `victim`, which is in the caches only.
 fn drop_name(directory: &Vnode, key: &Key<'_>, victim: &Dentry, now: FileTime) {
     directory.instance().names().remove(key);
-    directory.drop_name(victim, now);
+    match victim.is_hidden() {
+        false => directory.drop_name(victim, now),
+        true => directory.names().lock().remove(victim.position()),
+    }
     victim.set_deleted();
     victim.vnode().lose_name(now);
 }

@@ -8,6 +8,7 @@ use crate::{
     tree::{dentry::Dentry, mount::Path, name_cache::Key, notify, vnode::Vnode},
     walk::{
         caller::{Base, Caller, lookup_locked},
+        multilevel,
         permission::{self, Want},
         walker::{Last, Parent},
     },
@@ -81,6 +82,7 @@ impl Caller<'_> {
             let is_kept = mode == RenameMode::NoReplace;
             return Err(if is_kept { Errno::EEXIST } else { Errno::EBUSY });
         };
+        multilevel::check_new_name(to.name)?;
         from.directory.mount.check_writable()?;
         let instance = from.vnode().instance();
         if instance.file_system().is_err() {
@@ -114,6 +116,9 @@ impl Caller<'_> {
     fn rename_locked(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) -> Result<(), Errno> {
         let source = lookup_locked(&from.directory.dentry, &from.key())?.ok_or(Errno::ENOENT)?;
         let target = lookup_locked(&to.directory.dentry, &to.key())?;
+        if source.is_marked() && self.misses(&source) {
+            return Err(Errno::ENOENT);
+        }
         check_shape(&source, from, target.as_ref(), to, mode)?;
         if let Some(target) = &target
             && Arc::ptr_eq(source.vnode(), target.vnode())
@@ -121,7 +126,8 @@ impl Caller<'_> {
             return Ok(());
         }
         self.check_rights(&source, from, target.as_ref(), to, mode)?;
-        let is_busy = |dentry: &Arc<Dentry>| dentry.is_mount_point();
+        // A hidden directory has no other name: it keeps the one of its level.
+        let is_busy = |dentry: &Arc<Dentry>| dentry.is_marked();
         if is_busy(&source) || target.as_ref().is_some_and(is_busy) {
             return Err(Errno::EBUSY);
         }

@@ -18,6 +18,9 @@ lock_class! {
 /// Heap bytes of a dentry besides its name, with the allocator's overhead.
 const DENTRY_BYTES: usize = 192;
 
+/// The mark of a hidden directory.
+const HIDDEN: u32 = 1 << 31;
+
 /// Bytes of a usual numbered name: `socket:[`, twenty digits and `]`.
 const NUMBERED_MAX: usize = 29;
 
@@ -75,7 +78,8 @@ pub struct Dentry {
     vnode: Arc<Vnode>,
     link: Mutex<DentryPlace>,
     is_deleted: AtomicBool,
-    mounts: AtomicU32,
+    /// Number of mounts on it, and [`HIDDEN`].
+    marks: AtomicU32,
     /// Position in the list of names of its directory, if the directory has such a list; changed
     /// with that list locked.
     position: AtomicU64,
@@ -124,7 +128,7 @@ impl Dentry {
             vnode,
             link: Mutex::new(&LINK, DentryPlace { parent, name: promised.name }),
             is_deleted: AtomicBool::new(false),
-            mounts: AtomicU32::new(0),
+            marks: AtomicU32::new(0),
             position: AtomicU64::new(0),
             _charge: promised.charge,
         })
@@ -180,12 +184,24 @@ impl Dentry {
     }
     /// Returns whether some mount covers this dentry.
     pub fn is_mount_point(&self) -> bool {
-        self.mounts.load(Ordering::Acquire) > 0
+        self.marks.load(Ordering::Acquire) & !HIDDEN != 0
+    }
+    /// Returns whether it is a hidden directory in a multilevel one ([`crate::walk::multilevel`]).
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.marks.load(Ordering::Acquire) & HIDDEN != 0
+    }
+    /// Returns whether it is a mount point or hidden.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marks.load(Ordering::Acquire) != 0
+    }
+    pub(crate) fn set_hidden(&self) {
+        self.marks.fetch_or(HIDDEN, Ordering::AcqRel);
     }
     pub(crate) fn count_mounts(&self, is_mounted: Mounted) {
         match is_mounted {
-            Mounted::More => self.mounts.fetch_add(1, Ordering::AcqRel),
-            Mounted::Fewer => self.mounts.fetch_sub(1, Ordering::AcqRel),
+            Mounted::More => self.marks.fetch_add(1, Ordering::AcqRel),
+            Mounted::Fewer => self.marks.fetch_sub(1, Ordering::AcqRel),
         };
     }
     /// Returns whether `self` is `other` or a directory above it. The caller holds the rename lock.

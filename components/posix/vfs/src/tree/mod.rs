@@ -5,6 +5,7 @@
 //! node, whose link may lead to a path, which is a dentry seen through a mount of an instance.
 pub(crate) mod child_cache;
 pub(crate) mod dentry;
+pub(crate) mod hidden_names;
 pub(crate) mod instance;
 pub(crate) mod mount;
 pub(crate) mod name_cache;

@@ -70,7 +70,9 @@ impl Mount {
         let guard = self.instance().rename_lock().lock();
         let mut at = self.root.clone();
         while let (Some(parent), name) = at.place() {
-            names.push(&name);
+            if !at.is_hidden() {
+                names.push(&name);
+            }
             at = parent;
         }
         drop(guard);
@@ -220,7 +222,9 @@ impl Path {
             let guard = mount.instance().rename_lock().lock();
             while !at.is_same(root) && !at.is_mount_root() {
                 let (Some(parent), name) = at.dentry.place() else { break };
-                names.push(&name);
+                if !at.dentry.is_hidden() {
+                    names.push(&name);
+                }
                 at.dentry = parent;
             }
             drop(guard);

@@ -3,10 +3,11 @@
 //! A lookup of a name that is in the name cache takes no exclusive lock and allocates nothing. Locks of a lookup: directory and
 //! name shared (on a miss only), a shard of the name cache shared, the mount table shared (only where something is mounted).
 use crate::{
-    base::{credentials::Credentials, errno::Errno, principal::Principal},
+    base::{credentials::Credentials, errno::Errno, principal::Principal, security},
     tree::{
         child_cache::ChildCache,
         dentry::Dentry,
+        hidden_names::is_hidden_name,
         mount::Path,
         name_cache::{Cached, Key},
         name_lock,
@@ -70,7 +71,11 @@ impl<'a> Caller<'a> {
     pub(crate) fn child(&self, parent: &Path, name: &[u8]) -> Result<Option<Path>, Errno> {
         let Some(dentry) = self.lookup(&parent.dentry, name)? else { return Ok(None) };
         let path = Path { mount: parent.mount.clone(), dentry };
-        Ok(Some(self.namespace.cross(path)))
+        match path.dentry.is_marked() {
+            false => Ok(Some(path)),
+            true if self.misses(&path.dentry) => Ok(None),
+            true => Ok(Some(self.namespace.cross(path))),
+        }
     }
     /// Returns the dentry of `name`, from the name cache or else from the file system.
     pub(crate) fn lookup(
@@ -147,6 +152,9 @@ pub(crate) fn lookup_locked(
     match instance.file_system()?.lookup(directory.inode(), name) {
         Ok(attributes) => {
             let dentry = Dentry::child(parent, name, instance.vnode(attributes))?;
+            if is_hidden_name(name) && dentry.vnode().is_directory() && security::is_enforced() {
+                dentry.set_hidden();
+            }
             if instance.info().has_stable_names {
                 return Ok(Some(names.insert_if_absent(key, dentry.name(), dentry)));
             }

@@ -150,9 +150,14 @@ impl Caller<'_> {
     /// Those of [`check`].
     #[inline]
     pub fn check(&self, vnode: &Vnode, want: Want) -> Result<(), Errno> {
-        check_mode(vnode, self.credentials, want)
-            .or_else(|refusal| self.unless_open(vnode, refusal))?;
+        self.check_mode(vnode, want)?;
         check_label(vnode, self.credentials, want)
+    }
+    /// Does the same without the label.
+    #[inline]
+    pub(super) fn check_mode(&self, vnode: &Vnode, want: Want) -> Result<(), Errno> {
+        check_mode(vnode, self.credentials, want)
+            .or_else(|refusal| self.unless_open(vnode, refusal))
     }
     /// Does the same as [`check_path`] for the caller, with the exception of [`Caller::check`].
     ///

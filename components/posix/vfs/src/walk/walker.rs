@@ -109,7 +109,7 @@ impl<'a> Caller<'a> {
             walker.check_directory()?;
         }
         // An object that the monitor does not let the caller read has no attributes for the caller either.
-        walker.at.vnode().admit(self.credentials, ObjectAccess::Read)?;
+        walker.admit()?;
         Ok(walker.at)
     }
     /// Walks to the directory of the last component, which is not looked up.
@@ -231,8 +231,24 @@ impl<'a> Walker<'a> {
         if self.at.vnode().is_directory() { Ok(()) } else { Err(Errno::ENOTDIR) }
     }
     /// Checks that the current place is a directory that may be searched.
-    pub(crate) fn check_search(&self) -> Result<(), Errno> {
+    pub(crate) fn check_search(&mut self) -> Result<(), Errno> {
         self.check_directory()?;
+        self.caller.check_mode(self.at.vnode(), Want::EXECUTE)?;
+        self.admit()
+    }
+    /// Checks that the monitor lets the caller read the current place, and moves on from a multilevel directory.
+    #[inline]
+    fn admit(&mut self) -> Result<(), Errno> {
+        match self.at.vnode().is_known_to_admit(self.caller.credentials, ObjectAccess::Read) {
+            true => Ok(()),
+            false => self.ask(),
+        }
+    }
+    #[cold]
+    fn ask(&mut self) -> Result<(), Errno> {
+        self.at.vnode().admit(self.caller.credentials, ObjectAccess::Read)?;
+        let Some(hidden) = self.caller.hidden_directory(&self.at)? else { return Ok(()) };
+        self.at = hidden;
         self.caller.check(self.at.vnode(), Want::EXECUTE)
     }
     /// Moves by one component; returns `false` if a link's text has replaced the rest of the text.
@@ -247,9 +263,12 @@ impl<'a> Walker<'a> {
         let dentry = self.caller.lookup(&self.at.dentry, name)?.ok_or(Errno::ENOENT)?;
         let is_link = dentry.vnode().file_type() == FileType::Symlink;
         let is_plain = !is_link || links == Links::Taken;
-        if is_plain && !dentry.is_mount_point() {
+        if is_plain && !dentry.is_marked() {
             self.at.dentry = dentry;
             return Ok(true);
+        }
+        if self.caller.misses(&dentry) {
+            return Err(Errno::ENOENT);
         }
         let mount = self.at.mount.clone();
         let found = self.caller.namespace.cross(Path { mount, dentry });
@@ -333,12 +352,17 @@ impl<'a> Walker<'a> {
                 let is_escape = self.flags.contains(Walk::BENEATH);
                 return if is_escape { Err(Errno::EXDEV) } else { Ok(()) };
             }
-            if !at.is_mount_root() {
+            if at.is_mount_root() {
+                match at.mount.at() {
+                    Some(below) => at = below,
+                    None => return Ok(()),
+                }
+            } else if at.dentry.is_hidden()
+                && let Some(multilevel) = at.dentry.parent()
+            {
+                at.dentry = multilevel;
+            } else {
                 break;
-            }
-            match at.mount.at() {
-                Some(below) => at = below,
-                None => return Ok(()),
             }
         }
         if let Some(parent) = at.dentry.parent() {

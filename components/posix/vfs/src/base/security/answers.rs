@@ -21,6 +21,8 @@ pub(super) enum Question {
     Made,
     /// The label of the process that executes a file with the label.
     Entered,
+    /// The label of the directory that the subject finds in the place of one with the label.
+    Within,
 }
 
 /// An answer to one subject.
@@ -49,6 +51,18 @@ pub fn made(subject: &SecuritySubject, place: &Label) -> Result<Option<&'static 
     let own = subject.context();
     let ask = |place| security.monitor.made(own, place);
     security.answer((Question::Made, own, place), ask).map(Some)
+}
+
+/// Returns the label of the directory that a subject finds in the place of one with the label `place`, which is known: another one
+/// if that is multilevel and below the subject.
+///
+/// # Errors
+/// [`Denial::Full`].
+pub fn within(subject: &SecuritySubject, place: &'static Label) -> Result<&'static Label, Denial> {
+    let Some(security) = enforced().filter(|_| place.is_multilevel()) else { return Ok(place) };
+    let own = subject.context();
+    let ask = |place| security.monitor.within(own, place);
+    security.answer((Question::Within, own, place), ask)
 }
 
 impl Security {

@@ -4,7 +4,7 @@ use super::{
     answers::{Answer, NO_ANSWER, Question},
 };
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::ObjectAccess;
 use labels::ContextId;
 use rt::sync::StaticRef;
@@ -20,6 +20,9 @@ pub struct Label {
     executors: AtomicU64,
     made: StaticRef<Answer>,
     entered: StaticRef<Answer>,
+    within: StaticRef<Answer>,
+    /// Directories that have it are multilevel.
+    is_multilevel: AtomicBool,
 }
 
 /// The label of all objects in a system without a monitor.
@@ -45,11 +48,18 @@ impl Label {
             executors: AtomicU64::new(subjects),
             made: StaticRef::new(&NO_ANSWER),
             entered: StaticRef::new(&NO_ANSWER),
+            within: StaticRef::new(&NO_ANSWER),
+            is_multilevel: AtomicBool::new(false),
         }
     }
     /// Makes the label of a context, whose text ends with a NUL.
     pub(super) fn new(context: ContextId, text: Vec<u8>) -> Label {
         Label { context: Some(context), text, ..Label::allowing(0) }
+    }
+    /// Makes one with a text, which no monitor knows.
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &[u8]) -> Label {
+        Label { text: text.into(), ..Label::allowing(0) }
     }
     /// Returns the label of an object whose context is looked for when a subject accesses it.
     pub fn of_new_object() -> &'static Label {
@@ -67,12 +77,20 @@ impl Label {
     pub fn text(&self) -> &[u8] {
         &self.text
     }
+    /// Returns whether directories that have it are multilevel ([`super::within`]).
+    pub fn is_multilevel(&self) -> bool {
+        self.is_multilevel.load(Ordering::Relaxed)
+    }
+    pub(super) fn set_multilevel(&self, is_so: bool) {
+        self.is_multilevel.store(is_so, Ordering::Relaxed);
+    }
     /// Returns the answer to the last question of a kind about the label.
     #[inline]
     pub(super) fn answer(&self, question: Question) -> &StaticRef<Answer> {
         match question {
             Question::Made => &self.made,
             Question::Entered => &self.entered,
+            Question::Within => &self.within,
         }
     }
     #[inline]

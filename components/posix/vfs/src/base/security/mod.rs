@@ -15,7 +15,7 @@ mod level;
 mod own;
 mod subject;
 
-pub use answers::made;
+pub use answers::{made, within};
 pub use label::Label;
 pub use level::{LEVEL_SLOTS, Level, Sequence};
 pub use own::OwnContext;
@@ -106,7 +106,10 @@ pub fn load(text: &[u8]) -> Result<(), String> {
     let subjects = security.subjects.lock();
     subjects.iter().for_each(|subject| subject.note_rights(security));
     drop(subjects);
-    security.labels.read().by_context.values().for_each(|label| label.forget(u64::MAX));
+    for label in security.labels.read().by_context.values() {
+        label.forget(u64::MAX);
+        security.note_kind(label);
+    }
     Ok(())
 }
 
@@ -139,7 +142,11 @@ fn ask(
         None => monitor.initial(Initial::Unlabeled)?,
     };
     monitor.decide(subject.context(), context, access)?;
-    label.allow(subject, access);
+    // A subject that finds another directory in the place of a multilevel one comes here each time: walks go on from here.
+    let is_divided = access == ObjectAccess::Read && label.is_multilevel();
+    if !is_divided || monitor.within(subject.context(), context)? == context {
+        label.allow(subject, access);
+    }
     Ok(())
 }
 
@@ -259,7 +266,14 @@ impl Security {
         let mut labels = self.labels.write();
         labels.by_context.entry(context).or_insert_with(|| {
             let text = format!("{}\0", self.monitor.context(context));
-            Box::leak(Box::new(Label::new(context, text.into_bytes())))
+            let label = Box::leak(Box::new(Label::new(context, text.into_bytes())));
+            self.note_kind(label);
+            label
         })
+    }
+    fn note_kind(&self, label: &Label) {
+        let is_multilevel =
+            label.context().is_some_and(|context| self.monitor.is_multilevel(context));
+        label.set_multilevel(is_multilevel);
     }
 }

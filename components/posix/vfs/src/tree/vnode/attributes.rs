@@ -59,7 +59,9 @@ impl Vnode {
         let mut state = self.state.lock();
         let mut whole = state.pending;
         merge(&mut whole, change);
-        self.know(&mut state, fs.set_attributes(self.inode, &whole)?);
+        let mut known = fs.set_attributes(self.inode, &whole)?;
+        self.hide_links(&mut known);
+        self.know(&mut state, known);
         state.pending = AttributeChange::default();
         self.mirror(&state.known);
         Ok(())
@@ -176,6 +178,18 @@ impl Vnode {
     pub(crate) fn links(&self) -> u32 {
         self.state.lock().known.links
     }
+    /// Puts 1 ("unknown") in the place of the number of links of a multilevel directory on storage, which counts hidden directories.
+    fn hide_links(&self, known: &mut Attributes) {
+        if self.is_multilevel() && self.is_directory() && known.links > 0 {
+            known.links = 1;
+        }
+    }
+    /// Does so after the label was found or changed.
+    pub(super) fn note_multilevel(&self) {
+        if !self.instance.is_kept() {
+            self.hide_links(&mut self.state.lock().known);
+        }
+    }
     fn refresh_locked(&self, state: &mut VnodeState) {
         if let Ok(fs) = self.instance.file_system()
             && let Ok(fresh) = fs.attributes(self.inode)
@@ -189,6 +203,7 @@ impl Vnode {
         overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
         fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
         fresh.modified = pending.modified.map_or(fresh.modified, |at| at.max(fresh.modified));
+        self.hide_links(&mut fresh);
         self.know(state, fresh);
         self.mirror(&state.known);
     }
@@ -211,7 +226,10 @@ impl Vnode {
         }
         let pending = core::mem::take(&mut state.pending);
         match fs.set_attributes(self.inode, &pending) {
-            Ok(known) => self.know(&mut state, known),
+            Ok(mut known) => {
+                self.hide_links(&mut known);
+                self.know(&mut state, known);
+            }
             Err(error) => {
                 if error == FsError::NoMemory {
                     // The file system has changed nothing: the changes stay pending.

@@ -32,10 +32,15 @@ impl Vnode {
     /// `EACCES`; errors of reading the label.
     #[inline]
     pub fn admit(&self, who: &Credentials, access: ObjectAccess) -> Result<(), Errno> {
-        match self.label.get().allows(&who.subject, access) {
+        match self.is_known_to_admit(who, access) {
             true => Ok(()),
             false => self.ask(&who.subject, access),
         }
+    }
+    /// Returns whether the monitor is known to allow an access. If not, it must be asked.
+    #[inline]
+    pub(crate) fn is_known_to_admit(&self, who: &Credentials, access: ObjectAccess) -> bool {
+        self.label.get().allows(&who.subject, access)
     }
     #[cold]
     fn ask(&self, subject: &SecuritySubject, access: ObjectAccess) -> Result<(), Errno> {
@@ -64,7 +69,13 @@ impl Vnode {
         let found = self.find_label()?;
         // Another thread may have relabelled the object meanwhile.
         self.label.replace(label, found);
+        self.note_multilevel();
         Ok(self.label.get())
+    }
+    /// Returns whether it is known to have a label of multilevel directories.
+    #[inline]
+    pub(crate) fn is_multilevel(&self) -> bool {
+        self.label.get().is_multilevel()
     }
     fn find_label(&self) -> Result<&'static Label, Errno> {
         if let Some(label) = self.instance.labels().whole() {
@@ -120,6 +131,7 @@ impl Vnode {
             fs.set_xattr(self.inode, LABEL_NAME, label.text(), XattrMode::Set, now)?;
         }
         self.label.set(label);
+        self.note_multilevel();
         self.note_changed(now);
         Ok(())
     }
