@@ -141,3 +141,59 @@ fn each_level_has_names_of_its_own() {
         }),
     }
 }
+
+/// Uses the directory `upgraded`, which is above, and `empty`, which is too, in the working directory.
+fn look_up() {
+    assert_eq!(names("."), ["empty", "own", "upgraded"], "the names are the lower directory's");
+    for folder in ["empty", "upgraded"] {
+        assert_eq!(error(fs::metadata(folder)), ErrorKind::PermissionDenied);
+        assert_eq!(error(fs::read_dir(folder)), ErrorKind::PermissionDenied);
+        assert_eq!(error(fs::metadata(format!("{folder}/none"))), ErrorKind::PermissionDenied);
+        assert_eq!(error(fs::write(format!("{folder}/new"), "x")), ErrorKind::PermissionDenied);
+        assert_eq!(error(fs::remove_dir(folder)), ErrorKind::PermissionDenied, "{folder}");
+        assert_eq!(error(fs::rename(folder, "moved")), ErrorKind::PermissionDenied);
+        assert_eq!(error(fs::rename("own", folder)), ErrorKind::PermissionDenied);
+        assert_eq!(error(fs::create_dir(folder)), ErrorKind::AlreadyExists);
+    }
+}
+
+#[test]
+fn an_upgraded_directory_is_a_name_for_those_below() {
+    if !mls::is_here() {
+        return;
+    }
+    match mls::part().as_deref() {
+        Some("low") => look_up(),
+        Some("high") => {
+            assert_eq!(names("upgraded"), [""; 0]);
+            fs::write("upgraded/secret", "x").unwrap();
+            assert_eq!(context("upgraded/secret"), "user_u:object_r:home_t:s2");
+            fs::rename("upgraded/secret", "upgraded/moved").unwrap();
+            // The name is in a directory that is below.
+            assert_eq!(error(fs::remove_dir("empty")), ErrorKind::PermissionDenied);
+            assert_eq!(error(fs::rename("upgraded/moved", "out")), ErrorKind::PermissionDenied);
+        }
+        _ => isolated(|| {
+            let test = "an_upgraded_directory_is_a_name_for_those_below";
+            for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+                let place = scratch.path("place");
+                fs::create_dir(&place).unwrap();
+                mls::label(&place, "system_u:object_r:home_t:s0");
+                env::set_current_dir(&place).unwrap();
+                for folder in ["own", "upgraded", "empty"] {
+                    fs::create_dir(folder).unwrap();
+                    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+                }
+                fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
+                for folder in ["upgraded", "empty"] {
+                    mls::label(Path::new(folder), "system_u:object_r:home_t:s2");
+                }
+                let stage = Stage::new(test);
+                assert_eq!(stage.run(LOW, "low"), Ended::Exited(0));
+                assert_eq!(stage.run(HIGH, "high"), Ended::Exited(0));
+                assert_eq!(stage.run(LOW, "low"), Ended::Exited(0), "nothing has changed below");
+                env::set_current_dir("/").unwrap();
+            }
+        }),
+    }
+}
