@@ -1,0 +1,63 @@
+//! Classes of system calls: by the permission that a watch asks for, and as bits at the end of a rule's mask.
+use crate::{facts::CallFacts, rule::SyscallMask};
+
+/// Permissions of a watch (`AUDIT_PERM_...`).
+mod permission {
+    pub(super) const EXECUTE: u32 = 1;
+    pub(super) const WRITE: u32 = 2;
+    pub(super) const READ: u32 = 4;
+    pub(super) const ATTRIBUTES: u32 = 8;
+}
+
+/// Calls that change directories: rename, mkdir, rmdir, creat, link, unlink, symlink, mknod, and mkdirat to renameat2.
+const DIRECTORIES: &[u32] = &[82, 83, 84, 85, 86, 87, 88, 133, 258, 259, 263, 264, 265, 266, 316];
+/// Calls that write files: acct, swapon, quotactl, truncate, bind, fallocate.
+const WRITERS: &[u32] = &[163, 167, 179, 76, 49, 285];
+/// Calls that read files: readlink, quotactl, listxattr and its relatives, getxattr and its relatives, readlinkat.
+const READERS: &[u32] = &[89, 179, 194, 195, 196, 191, 192, 193, 267];
+/// Calls that change attributes: chmod, fchmod, chown, fchown, lchown, setxattr and removexattr with their relatives, fchownat,
+/// fchmodat, link, linkat.
+const CHANGERS: &[u32] = &[90, 91, 92, 93, 94, 188, 189, 190, 197, 198, 199, 260, 268, 86, 265];
+/// Calls that send signals: kill, tkill, tgkill.
+const SIGNALS: &[u32] = &[62, 200, 234];
+/// execve, execveat.
+const EXECUTIONS: &[u32] = &[59, 322];
+/// First number behind those of a mask.
+const NUMBERS: u32 = 2048;
+
+/// Replaces the bits that stand for classes by the calls of the class. The odd ones are those of 32-bit calls, which are not there.
+pub(crate) fn expand(mask: &mut SyscallMask) {
+    let classes: [&[&[u32]]; 5] =
+        [&[DIRECTORIES], &[CHANGERS], &[READERS], &[DIRECTORIES, WRITERS], &[SIGNALS]];
+    for (number, lists) in classes.iter().enumerate() {
+        let bit = NUMBERS - 1 - 2 * number as u32;
+        if mask.remove(bit) {
+            lists.iter().copied().flatten().for_each(|call| mask.add(*call));
+        }
+        mask.remove(bit - 1);
+    }
+    (NUMBERS - 16..NUMBERS - 10).for_each(|bit| {
+        mask.remove(bit);
+    });
+}
+
+/// Returns whether a call accesses a file in one of the ways that a watch asks for (`audit_match_perm`).
+pub(crate) fn has_access(call: &CallFacts<'_>, wanted: u32) -> bool {
+    if let Some(flags) = call.open_flags {
+        let opened = match flags & 3 {
+            0 => permission::READ,
+            1 => permission::WRITE,
+            _ => permission::READ | permission::WRITE,
+        };
+        return wanted & opened != 0;
+    }
+    if EXECUTIONS.contains(&call.number) {
+        return wanted & permission::EXECUTE != 0;
+    }
+    let is = |bit, lists: &[&[u32]]| {
+        wanted & bit != 0 && lists.iter().any(|list| list.contains(&call.number))
+    };
+    is(permission::WRITE, &[DIRECTORIES, WRITERS])
+        || is(permission::READ, &[READERS])
+        || is(permission::ATTRIBUTES, &[CHANGERS])
+}
