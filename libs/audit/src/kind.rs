@@ -58,6 +58,8 @@ pub const CWD: u16 = 1307;
 pub const EXECVE: u16 = 1309;
 /// The end of an event of several records.
 pub const EOE: u16 = 1320;
+/// A system call that a guard refused or was to tell of.
+pub const SECCOMP: u16 = 1326;
 /// The command line of a process.
 pub const PROCTITLE: u16 = 1327;
 /// A feature changed.

@@ -296,6 +296,17 @@ fn records_have_the_texts_of_linux() {
 }
 
 #[test]
+fn texts_of_programs_cannot_pass_for_more() {
+    let table: [(&[u8], &str); 4] =
+        [(b"/bin/sh", "\"/bin/sh\""), (b"a b", "612062"), (b"a\"\n", "61220A"), (b"\xff", "FF")];
+    for (bytes, written) in table {
+        let mut text = RecordText::default();
+        text.put_untrusted(bytes);
+        assert_eq!(text.finish(), written);
+    }
+}
+
+#[test]
 fn long_arguments_are_split() {
     let stamp = StampedTime::default();
     let short = arguments(stamp, &[b"cat".to_vec(), b"a b".to_vec()]);

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+pub mod audit;
 mod base;
 pub mod diag;
 mod generic;

@@ -1,5 +1,5 @@
 //! Types shared by the handlers of netlink requests: the asking program, the world that it asks about, and the result.
-use crate::{base::ExplainedErrno, wire::Quote};
+use crate::{audit::AuditControl, base::ExplainedErrno, wire::Quote};
 use alloc::vec::Vec;
 use interfaces::sockets::NetworkAdministration;
 
@@ -127,6 +127,10 @@ pub trait NetlinkWorld {
     fn local_sockets(&self) -> Vec<LocalRecord>;
     /// Returns the sockets of AF_PACKET.
     fn packet_sockets(&self) -> Vec<PacketRecord>;
+    /// Returns audit; `None` if there is none.
+    fn audit(&self) -> Option<&dyn AuditControl> {
+        None
+    }
 }
 
 /// The result of one message.
@@ -135,6 +139,8 @@ pub(crate) enum NetlinkOutcome {
     Done(Vec<Vec<u8>>),
     /// The messages of a dump, with which a filter was applied or not.
     Dump(Vec<Vec<u8>>),
+    /// It was done. The acknowledgement comes first, then these datagrams.
+    Followed(Vec<Vec<u8>>),
     /// A dump that ended by an error.
     Failed(ExplainedErrno),
 }

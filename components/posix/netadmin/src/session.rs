@@ -1,5 +1,6 @@
 //! The answer to a datagram that a program sent to the kernel's end of a netlink socket.
 use crate::{
+    audit,
     base::ExplainedErrno,
     diag, generic,
     request::NetlinkOutcome,
@@ -26,6 +27,8 @@ pub enum NetlinkProtocol {
     Users = 2,
     /// NETLINK_SOCK_DIAG (sock_diag(7)).
     Diagnosis = 4,
+    /// NETLINK_AUDIT (audit(8)).
+    Audit = 9,
     /// NETLINK_KOBJECT_UEVENT: devices come and go.
     Events = 15,
     /// NETLINK_GENERIC.
@@ -35,8 +38,8 @@ pub enum NetlinkProtocol {
 impl NetlinkProtocol {
     /// Returns the protocol of a number; `None` if there is none.
     pub fn of_number(number: i32) -> Option<NetlinkProtocol> {
-        use NetlinkProtocol::{Diagnosis, Events, Generic, Route, Users};
-        [Route, Users, Diagnosis, Events, Generic]
+        use NetlinkProtocol::{Audit, Diagnosis, Events, Generic, Route, Users};
+        [Route, Users, Diagnosis, Audit, Events, Generic]
             .into_iter()
             .find(|protocol| *protocol as i32 == number)
     }
@@ -46,6 +49,7 @@ impl NetlinkProtocol {
             // RTNLGRP_STATS is the last one of Linux 6.1.
             NetlinkProtocol::Route => 36,
             NetlinkProtocol::Diagnosis => 4,
+            NetlinkProtocol::Audit => 1,
             _ => 32,
         }
     }
@@ -75,6 +79,10 @@ pub fn answer(
         let reply = Reply { sequence: message.sequence, port: asker.port, flags: 0 };
         let is_request = message.flags & flag::REQUEST != 0 && message.kind >= flag::TYPE_MIN;
         let outcome = match protocol {
+            // Audit answers messages of each type, with the flag or without.
+            NetlinkProtocol::Audit => {
+                audit::handle(&message, world.audit()).map_err(ExplainedErrno::from)
+            }
             _ if !is_request => Ok(NetlinkOutcome::Done(Vec::new())),
             NetlinkProtocol::Route => route::handle(&message, asker, world, reply),
             NetlinkProtocol::Diagnosis => {
@@ -107,6 +115,10 @@ fn settle(
         }
         Ok(NetlinkOutcome::Failed(refusal)) => {
             return answers.dumped.push(reply.done(Err(refusal), asker));
+        }
+        Ok(NetlinkOutcome::Followed(datagrams)) => {
+            answers.dumped.extend(datagrams);
+            Ok(())
         }
         Ok(NetlinkOutcome::Done(messages)) => {
             answers.prompt.extend(messages);

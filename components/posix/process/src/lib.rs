@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+pub mod audit;
 pub mod call;
 pub mod exec;
 pub mod exec_guard;

@@ -4,6 +4,7 @@
 //! attention, `Context::run` again: no lock, no allocation. A task that may not make every call takes another path,
 //! which asks its guard first (`seccomp`).
 use crate::{
+    audit,
     call::{self, Call, CallOutcome, CallTable},
     exec, exit, files, oom, rseq,
     seccomp::{self, filter::Confinement},
@@ -152,6 +153,9 @@ fn attend(
     context: &mut Context,
     interrupted: Option<Interrupted>,
 ) -> Option<Next> {
+    if task.attention() & attention::AUDIT != 0 {
+        audit::backlog::wait_for_room(task);
+    }
     // After an exec, signals are delivered in the new memory.
     if interrupted.is_none() && is_to_reload(task) {
         return Some(Next::Run);

@@ -1,12 +1,15 @@
 //! Sessions, and the interface to their controlling terminals. Process groups are numbers kept by
 //! [`super::tree`].
 use crate::object::Process;
+use alloc::string::String;
 use core::any::Any;
 
 /// The operations of a controlling terminal that processes need; implemented by the terminals above.
 pub trait ControllingTerminal: Send + Sync {
     /// Returns major and minor number, for `/proc/PID/stat`.
     fn device(&self) -> (u32, u32);
+    /// Returns its name in `/dev`.
+    fn name(&self) -> String;
     /// Returns the foreground process group, 0 if there is none.
     fn foreground(&self) -> u32;
     /// Called when the leader of its session ends: the session loses the terminal.

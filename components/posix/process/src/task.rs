@@ -51,6 +51,8 @@ pub mod attention {
     pub const REPLACED: u32 = 32;
     /// An exec has given the task another subject of mandatory access control.
     pub const ENTERED: u32 = 64;
+    /// The backlog of audit is full, and the task waits for room.
+    pub const AUDIT: u32 = 128;
 }
 
 /// Bits of `Task::ownership`.

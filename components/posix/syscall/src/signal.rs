@@ -3,7 +3,7 @@ use super::entry::Entry;
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use process::{
-    Process, Task,
+    Process, Task, audit,
     call::Call,
     signal::{
         self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGKILL, SIGSEGV, SignalSet, UNBLOCKABLE,
@@ -240,7 +240,9 @@ pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Res
     task.visible().check(target)?;
     let own = task.credentials();
     check_user(task, &own, target, signal)?;
-    visible::check_signal(target, &own.subject)
+    visible::check_signal(target, &own.subject)?;
+    audit::note_signal(task, target, signal);
+    Ok(())
 }
 
 /// Checks that the caller is privileged, has the user of `target`, or sends SIGCONT within the session.

@@ -3,6 +3,7 @@
 //! A process refers to its controlling terminal (children inherit it), the terminal's [`JobControl`] to the
 //! session and its foreground group. Source: POSIX.1-2017 11.1, Linux `tty_jobctrl.c`.
 use super::terminal::Terminal;
+use alloc::string::String;
 use core::sync::atomic::Ordering;
 use process::{
     self, Process, Task,
@@ -224,6 +225,9 @@ impl Terminal {
 impl ControllingTerminal for Terminal {
     fn device(&self) -> (u32, u32) {
         self.device
+    }
+    fn name(&self) -> String {
+        self.name()
     }
     fn foreground(&self) -> u32 {
         self.control.lock().foreground

@@ -2,8 +2,8 @@
 //! Source: Linux `fs/proc/base.c`, `proc_loginuid_write`.
 use super::process::Subject;
 use alloc::{format, vec::Vec};
-use process::Task;
-use vfs::{Capabilities, Errno, Principal};
+use process::{Task, audit};
+use vfs::{Errno, Principal};
 
 /// Number of bytes of a write that are read.
 const TEXT_BYTES: usize = 34;
@@ -35,7 +35,7 @@ pub fn set_user(
     if offset != 0 {
         return Err(Errno::EINVAL);
     }
-    task.login.set(number(data)?, || writer.has(Capabilities::AUDIT_CONTROL))
+    audit::log_in(task, number(data)?)
 }
 
 /// Parses a decimal number as `kstrtouint` does: an optional plus sign, and an optional newline at

@@ -1,12 +1,9 @@
-//! Log lines about calls that a guard refused or was to log: in the format of Linux's audit, for the actions in
-//! `/proc/sys/kernel/seccomp/actions_logged`, and limited in number, because programs can cause them.
+//! Audit's records of calls that a guard refused or was to log: for the actions in `/proc/sys/kernel/seccomp/actions_logged`.
 use super::filter::action;
-use crate::task::Task;
-use alloc::{format, string::String, vec::Vec};
-use core::{
-    fmt::Write,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
-};
+use crate::{audit, task::Task};
+use ::audit::kind;
+use alloc::{format, vec::Vec};
+use core::sync::atomic::{AtomicU32, Ordering};
 use vfs::{Errno, Principal, credentials::Capabilities};
 
 /// A call that is logged.
@@ -81,71 +78,28 @@ fn decode(data: &[u8]) -> Result<u32, Errno> {
     if bits & ALLOW_BIT != 0 { Err(Errno::EINVAL) } else { Ok(bits) }
 }
 
-/// Logs `call` if its action is one of those logged.
+/// Writes the record of `call` if its action is one of those logged.
 pub(super) fn tell(task: &Task, call: &AuditedCall) {
     // An unknown action ends the process.
     let at = position(call.action).unwrap_or(0);
-    let is_wanted = LOGGED.load(Ordering::Relaxed) >> at & 1 != 0;
-    if is_wanted && has_turn() {
-        log::info!("{}", line(task, call));
+    if LOGGED.load(Ordering::Relaxed) >> at & 1 == 0 {
+        return;
     }
-}
-
-/// Returns whether another line may be logged: ten lines are allowed in five seconds.
-fn has_turn() -> bool {
-    const SPAN_NS: u64 = 5_000_000_000;
-    const LINES: u32 = 10;
-    static SPAN: AtomicU64 = AtomicU64::new(u64::MAX);
-    static SAID: AtomicU32 = AtomicU32::new(0);
-    let span = rt::time::now().0 / SPAN_NS;
-    if SPAN.swap(span, Ordering::Relaxed) != span {
-        SAID.store(0, Ordering::Relaxed);
-    }
-    SAID.fetch_add(1, Ordering::Relaxed) < LINES
-}
-
-fn line(task: &Task, call: &AuditedCall) -> String {
-    static SERIAL: AtomicU64 = AtomicU64::new(1);
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let now_ms = rt::time::wall_ns() / 1_000_000;
-    let credentials = task.credentials();
-    let program = task.process.try_memory().and_then(|memory| memory.executable());
-    let path = program.map(|file| file.path().describe(&task.fs().root()).text);
     let AuditedCall { number, pointer, signal, action } = *call;
-    let mut text = format!(
-        "audit: type=1326 audit({}.{:03}:{serial}): auid=4294967295 uid={} gid={} ses=4294967295 pid={} comm=",
-        now_ms / 1000,
-        now_ms % 1000,
-        credentials.user.real,
-        credentials.group.real,
-        task.id(),
-    );
-    let command = task.command();
-    write_untrusted(&mut text, command.split(|byte| *byte == 0).next().unwrap_or_default());
-    text.push_str(" exe=");
-    write_untrusted(&mut text, path.as_deref().unwrap_or(b"?"));
-    let _ = write!(
-        text,
-        " sig={signal} arch={:x} syscall={} compat=0 ip={pointer:#x} code={action:#x}",
-        bpf::ARCHITECTURE,
-        number as i32,
-    );
-    text
-}
-
-/// Writes text that a program chose: in quotes, or in hexadecimal digits if it could be confused with the log's own
-/// text.
-fn write_untrusted(text: &mut String, bytes: &[u8]) {
-    match core::str::from_utf8(bytes) {
-        Ok(plain) if bytes.iter().all(|byte| matches!(byte, b'!' | b'#'..=b'~')) => {
-            let _ = write!(text, "\"{plain}\"");
-        }
-        _ => {
-            for byte in bytes {
-                let _ = write!(text, "{byte:02X}");
-            }
-        }
-    }
+    audit::write(task, kind::SECCOMP, |text, facts| {
+        let ([user, ..], [group, ..]) = (facts.users, facts.groups);
+        text.put(format_args!("auid={} uid={user} gid={group} ses={}", facts.login, facts.session));
+        text.put_subject(facts);
+        text.put(format_args!(" pid={} comm=", facts.process));
+        text.put_untrusted(&audit::command(task));
+        text.put(format_args!(" exe="));
+        text.put_untrusted(&facts.program);
+        text.put(format_args!(
+            " sig={signal} arch={:x} syscall={} compat=0 ip={pointer:#x} code={action:#x}",
+            bpf::ARCHITECTURE,
+            number as i32,
+        ));
+    });
 }
 
 #[cfg(test)]
@@ -163,18 +117,5 @@ mod tests {
         for wrong in [&b"allow"[..], b"trap allow", b"Trap", b"trap,log"] {
             assert_eq!(decode(wrong), Err(Errno::EINVAL));
         }
-    }
-
-    #[test]
-    fn names_of_programs_cannot_pass_for_more() {
-        let written = |bytes: &[u8]| {
-            let mut text = String::new();
-            write_untrusted(&mut text, bytes);
-            text
-        };
-        assert_eq!(written(b"/bin/sh"), "\"/bin/sh\"");
-        assert_eq!(written(b"a b"), "612062");
-        assert_eq!(written(b"a\"\n"), "61220A");
-        assert_eq!(written(b"\xff"), "FF");
     }
 }

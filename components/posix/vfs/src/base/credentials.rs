@@ -85,7 +85,9 @@ bitflags! {
         const MKNOD = 1 << 27;
         /// Take leases on files of other users.
         const LEASE = 1 << 28;
-        /// Change a login uid that is set.
+        /// Write messages for audit.
+        const AUDIT_WRITE = 1 << 29;
+        /// Control audit, and change a login uid that is set.
         const AUDIT_CONTROL = 1 << 30;
         /// Attach capabilities to files.
         const SETFCAP = 1 << 31;
@@ -93,6 +95,8 @@ bitflags! {
         const SYSLOG = 1 << 34;
         /// Set timers that wake the machine.
         const WAKE_ALARM = 1 << 35;
+        /// Read audit's records.
+        const AUDIT_READ = 1 << 37;
         /// Choose the ids of new processes.
         const CHECKPOINT_RESTORE = 1 << 40;
         /// The capabilities that are added or removed when the file-system user id changes (`CAP_FS_SET`): these, and

@@ -1,6 +1,7 @@
 //! A netlink socket as the socket calls see it, and as a file.
 use super::{
-    FAMILY, NetlinkAddress, NetlinkSender, NetlinkSocket, Parcel, group_bit, hub, options,
+    AuditCaller, FAMILY, NetlinkAddress, NetlinkSender, NetlinkSocket, Parcel, group_bit, hub,
+    options,
     world::{LocalWorld, administration},
 };
 use crate::socket::{
@@ -14,7 +15,7 @@ use crate::socket::{
 use alloc::{vec, vec::Vec};
 use core::sync::atomic::Ordering;
 use netadmin::session::{Asker, NetlinkProtocol, Quote, answer};
-use process::Task;
+use process::{Task, tree};
 use vfs::{
     Errno, Principal,
     file::{File, IoFlags, Ready, SignalSource},
@@ -29,7 +30,7 @@ const BYTES_MAX: usize = 1 << 20;
 
 impl NetlinkSocket {
     /// Answers a message to the kernel.
-    fn ask(&self, sender: &NetlinkSender, port: u32, bytes: &[u8]) -> Result<(), Errno> {
+    fn ask(&self, sender: &NetlinkSender<'_>, port: u32, bytes: &[u8]) -> Result<(), Errno> {
         if self.protocol == NetlinkProtocol::Users {
             // The kernel does not listen.
             return Err(Errno::ECONNREFUSED);
@@ -42,7 +43,11 @@ impl NetlinkSocket {
             wants_texts: self.is_on(options::EXT_ACK),
             user: sender.identity.user,
         };
-        let answers = answer(self.protocol, bytes, &asker, &LocalWorld(administration()));
+        let world = LocalWorld {
+            network: administration(),
+            audit: AuditCaller { task: sender.task, port },
+        };
+        let answers = answer(self.protocol, bytes, &asker, &world);
         for bytes in answers.prompt {
             self.deliver(Parcel::of_kernel(bytes, 0));
         }
@@ -60,7 +65,7 @@ impl NetlinkSocket {
     }
     fn send_bytes(
         &self,
-        sender: &NetlinkSender,
+        sender: &NetlinkSender<'_>,
         source: &mut dyn Source,
         to: Option<NetlinkAddress>,
         stated: Option<Identity>,
@@ -112,6 +117,7 @@ impl NetlinkSocket {
             }
             if how.is_peek { state.queue.first().cloned() } else { state.queue.take() }
         };
+        let parcel = parcel.or_else(|| self.record(how.is_peek));
         let Some(parcel) = parcel else { return Ok(None) };
         if !how.is_peek {
             sink.commit();
@@ -240,8 +246,10 @@ impl File for NetlinkSocket {
         read_as_file(self, sink, flags)
     }
     fn write(&self, _: u64, source: &mut dyn Source, _: IoFlags) -> Result<(usize, u64), Errno> {
-        let sender = Task::of(source.caller()).map(NetlinkSender::of).ok_or(Errno::EPERM)?;
-        Ok((self.send_bytes(&sender, source, None, None)?, 0))
+        // The source is the caller's and is changed by the send, so the task is looked up.
+        let id = Task::of(source.caller()).ok_or(Errno::EPERM)?.id();
+        let task = tree::task(id).ok_or(Errno::EPERM)?;
+        Ok((self.send_bytes(&NetlinkSender::of(&task), source, None, None)?, 0))
     }
     fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
@@ -249,7 +257,8 @@ impl File for NetlinkSocket {
         }
         let state = self.state.lock();
         let mut ready = Ready::OUT | Ready::WRITE_NORMAL;
-        ready.set(Ready::IN | Ready::READ_NORMAL, state.queue.first().is_some());
+        let is_readable = state.queue.first().is_some() || self.has_record(state.port);
+        ready.set(Ready::IN | Ready::READ_NORMAL, is_readable);
         ready.set(Ready::ERROR, state.queue.has_lost());
         ready
     }

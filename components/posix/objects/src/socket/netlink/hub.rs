@@ -61,6 +61,11 @@ pub(super) fn all() -> Vec<Arc<NetlinkSocket>> {
     ALL.lock().values().filter_map(Weak::upgrade).collect()
 }
 
+/// Returns whether a socket listens to a group.
+pub(super) fn hears(protocol: NetlinkProtocol, group: u32) -> bool {
+    all().iter().any(|socket| socket.protocol == protocol && socket.hears(group))
+}
+
 /// Sends a message to all that listen to its group, but to `sender`.
 pub(super) fn broadcast(protocol: NetlinkProtocol, parcel: &Parcel, sender: u32) {
     let hears =

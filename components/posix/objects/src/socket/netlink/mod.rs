@@ -5,6 +5,7 @@
 //! reads. A queue that is full loses messages, and the next receive fails with `ENOBUFS`.
 //!
 //! Locks: `netlink.ports` > `netlink.socket` > wait queues. The network calls [`hub`] without a lock of its own.
+mod audit;
 mod family;
 mod hub;
 mod options;
@@ -21,11 +22,12 @@ use bpf::PacketFacts;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use linux_raw_sys::net;
 use netadmin::session::NetlinkProtocol;
-use process::Task;
+use process::{Task, audit::backlog};
 use queue::{Loss, Parcel, ParcelQueue};
 use rt::{lock_class, sync::Mutex};
 use vfs::{Capabilities, Errno, poll::WaitQueue, security::Level};
 
+use audit::AuditCaller;
 pub use world::{ioctl_number, table};
 
 lock_class! {
@@ -67,16 +69,17 @@ pub struct NetlinkSocket {
 }
 
 /// A program that sends.
-struct NetlinkSender {
+struct NetlinkSender<'t> {
+    task: &'t Task,
     identity: Identity,
     /// It may change the network (CAP_NET_ADMIN).
     may_administer: bool,
 }
 
-impl NetlinkSender {
-    fn of(task: &Task) -> NetlinkSender {
+impl NetlinkSender<'_> {
+    fn of(task: &Task) -> NetlinkSender<'_> {
         let may_administer = task.credentials().has(Capabilities::NET_ADMIN);
-        NetlinkSender { identity: identity_of(task), may_administer }
+        NetlinkSender { task, identity: identity_of(task), may_administer }
     }
 }
 
@@ -145,7 +148,10 @@ impl NetlinkSocket {
         protocol: NetlinkProtocol,
         level: &'static Level,
     ) -> Arc<NetlinkSocket> {
-        hub::listen();
+        match protocol {
+            NetlinkProtocol::Audit => audit::listen(),
+            _ => hub::listen(),
+        }
         Arc::new_cyclic(|this| NetlinkSocket {
             this: this.clone(),
             common: SocketCommon::new(kind, level),
@@ -164,7 +170,7 @@ impl NetlinkSocket {
     ///
     /// # Errors
     /// `EADDRINUSE`.
-    fn take_port(&self, sender: &NetlinkSender, wanted: u32) -> Result<u32, Errno> {
+    fn take_port(&self, sender: &NetlinkSender<'_>, wanted: u32) -> Result<u32, Errno> {
         let port = hub::take(self.protocol, wanted, sender.identity.process, &self.this);
         let port = port.ok_or(Errno::EADDRINUSE)?;
         let mut state = self.state.lock();
@@ -179,17 +185,21 @@ impl NetlinkSocket {
         Ok(bound)
     }
     /// Returns its port, which it gets now if it has none.
-    fn port(&self, sender: &NetlinkSender) -> Result<u32, Errno> {
+    fn port(&self, sender: &NetlinkSender<'_>) -> Result<u32, Errno> {
         let bound = self.state.lock().port;
         if bound != 0 { Ok(bound) } else { self.take_port(sender, 0) }
     }
     /// Checks the right to listen to groups, which any program has for those of the kernel.
     fn check_listen(&self, task: &Task) -> Result<(), Errno> {
-        let is_free = self.protocol != NetlinkProtocol::Users;
-        if is_free || is_administrator(task) { Ok(()) } else { Err(Errno::EPERM) }
+        let may_listen = match self.protocol {
+            NetlinkProtocol::Users => is_administrator(task),
+            NetlinkProtocol::Audit => audit::may_listen(task),
+            _ => true,
+        };
+        if may_listen { Ok(()) } else { Err(Errno::EPERM) }
     }
     /// Checks the right to send to programs and groups.
-    fn check_send(&self, sender: &NetlinkSender, port: u32, groups: u32) -> Result<(), Errno> {
+    fn check_send(&self, sender: &NetlinkSender<'_>, port: u32, groups: u32) -> Result<(), Errno> {
         let is_free = self.protocol == NetlinkProtocol::Users || port == 0 && groups == 0;
         if is_free || sender.may_administer { Ok(()) } else { Err(Errno::EPERM) }
     }
@@ -259,6 +269,9 @@ impl NetlinkSocket {
         };
         if port != 0 {
             hub::release(self.protocol, port);
+            if self.protocol == NetlinkProtocol::Audit {
+                backlog::socket_ended(port);
+            }
         }
     }
 }

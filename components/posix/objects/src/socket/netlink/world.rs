@@ -1,10 +1,11 @@
 //! The world that requests are about, `/proc/net/netlink`, and the ioctls of interfaces.
-use super::{NetlinkSocket, hub};
+use super::{AuditCaller, NetlinkSocket, hub};
 use crate::socket::{internet, local, packet};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use interfaces::sockets::NetworkAdministration;
 use netadmin::{
     NetErrno,
+    audit::AuditControl,
     diag::{LocalRecord, PacketRecord},
     session::NetlinkWorld,
 };
@@ -16,17 +17,24 @@ pub(super) fn administration() -> Option<Arc<dyn NetworkAdministration>> {
 }
 
 /// The network and the sockets of the machine.
-pub(super) struct LocalWorld(pub(super) Option<Arc<dyn NetworkAdministration>>);
+pub(super) struct LocalWorld<'a> {
+    pub(super) network: Option<Arc<dyn NetworkAdministration>>,
+    /// Audit, for the program that asks.
+    pub(super) audit: AuditCaller<'a>,
+}
 
-impl NetlinkWorld for LocalWorld {
+impl NetlinkWorld for LocalWorld<'_> {
     fn network(&self) -> Option<&dyn NetworkAdministration> {
-        self.0.as_deref()
+        self.network.as_deref()
     }
     fn local_sockets(&self) -> Vec<LocalRecord> {
         local::records()
     }
     fn packet_sockets(&self) -> Vec<PacketRecord> {
         packet::records()
+    }
+    fn audit(&self) -> Option<&dyn AuditControl> {
+        Some(&self.audit)
     }
 }
 

@@ -1,0 +1,273 @@
+//! The records that wait for the audit daemon.
+use super::{AuditFeatures, AuditSettings, Enabling};
+use crate::{
+    object::Process,
+    task::{Task, attention},
+};
+use alloc::{collections::VecDeque, sync::Arc};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use interfaces::monitor::Privileges;
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+    time::{Instant, now},
+};
+use vfs::{poll::WaitQueue, security};
+
+lock_class! {
+    static LOCK = "audit.state";
+}
+
+/// Records beyond the limit that have room, because their tasks wait only after they have written them.
+const BEYOND: usize = 256;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Nanoseconds of a unit of [`AuditSettings::wait_time`].
+const WAIT_UNIT_NS: u64 = SECOND_NS / 100;
+
+/// A record.
+#[derive(Clone, Debug)]
+pub struct AuditRecord {
+    /// Type ([`audit::kind`]).
+    pub kind: u16,
+    /// Text.
+    pub text: Arc<str>,
+}
+
+/// The audit daemon: its process, and the port of its socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditDaemon {
+    /// Process id; 0 without one.
+    pub process: u32,
+    /// Port of its netlink socket.
+    pub port: u32,
+}
+
+/// Those that are told of records.
+pub trait RecordReader: Send + Sync {
+    /// A record waits for the daemon's socket.
+    fn waits(&self, port: u32);
+    /// A record was written, for the group of readers.
+    fn written(&self, record: &AuditRecord);
+}
+
+pub(super) struct AuditState {
+    pub(super) settings: AuditSettings,
+    pub(super) features: AuditFeatures,
+    daemon: AuditDaemon,
+    waiting: VecDeque<AuditRecord>,
+    lost: u32,
+    /// Time for which tasks have waited for room.
+    waited_ns: u64,
+    /// The present second, and the number of its records.
+    rate: (u64, u32),
+}
+
+pub(super) static STATE: Mutex<AuditState> = Mutex::new(
+    &LOCK,
+    AuditState {
+        settings: AuditSettings::AT_BOOT,
+        features: AuditFeatures { on: 0, locked: 0 },
+        daemon: AuditDaemon { process: 0, port: 0 },
+        waiting: VecDeque::new(),
+        lost: 0,
+        waited_ns: 0,
+        rate: (0, 0),
+    },
+);
+
+/// Tells of room for records.
+pub(super) static ROOM: WaitQueue = WaitQueue::new();
+static READER: Once<&'static dyn RecordReader> = Once::new();
+/// Process id of the daemon, for those that ask without the lock.
+static DAEMON: AtomicU32 = AtomicU32::new(0);
+
+/// Counts of the backlog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BacklogCounts {
+    /// Records that wait.
+    pub waiting: u32,
+    /// Records that were lost.
+    pub lost: u32,
+    /// Time for which tasks have waited for room, in hundredths of a second.
+    pub waited: u32,
+}
+
+/// Sets the reader; only the first call has an effect.
+pub fn announce(reader: &'static dyn RecordReader) {
+    READER.get_or_init(|| reader);
+}
+
+/// Returns the daemon.
+pub fn daemon() -> AuditDaemon {
+    STATE.lock().daemon
+}
+
+/// Makes a process the daemon; [`AuditDaemon::default`] for none. It gets the records that wait.
+pub fn set_daemon(daemon: AuditDaemon) {
+    STATE.lock().daemon = daemon;
+    DAEMON.store(daemon.process, Ordering::Relaxed);
+    ROOM.wake();
+    tell(daemon.port);
+}
+
+/// Hears that a socket is gone: if it was the daemon's, there is no daemon any more.
+pub fn socket_ended(port: u32) {
+    if daemon().port == port {
+        set_daemon(AuditDaemon::default());
+    }
+}
+
+/// Returns the counts.
+pub fn counts() -> BacklogCounts {
+    let state = STATE.lock();
+    let waited = (state.waited_ns / WAIT_UNIT_NS).min(u32::MAX.into()) as u32;
+    BacklogCounts { waiting: state.waiting.len() as u32, lost: state.lost, waited }
+}
+
+/// Returns the number of lost records, and begins to count anew.
+pub fn take_lost() -> u32 {
+    core::mem::take(&mut STATE.lock().lost)
+}
+
+/// Returns the time that tasks have waited, in hundredths of a second, and begins to count anew.
+pub fn take_waited() -> u32 {
+    let waited = counts().waited;
+    STATE.lock().waited_ns = 0;
+    waited
+}
+
+fn tell(port: u32) {
+    if port != 0
+        && let Some(reader) = READER.get()
+    {
+        reader.waits(port);
+    }
+}
+
+/// Takes the first record, for the socket of the daemon; `None` for another socket.
+pub fn take(port: u32) -> Option<AuditRecord> {
+    let mut state = STATE.lock();
+    let record =
+        if port != 0 && state.daemon.port == port { state.waiting.pop_front() } else { None };
+    let has_room = state.has_room();
+    drop(state);
+    if record.is_some() && has_room {
+        ROOM.wake();
+    }
+    record
+}
+
+/// Returns the first record, which stays, for the socket of the daemon; `None` for another socket.
+pub fn first(port: u32) -> Option<AuditRecord> {
+    let state = STATE.lock();
+    let is_daemon = port != 0 && state.daemon.port == port;
+    state.waiting.front().filter(|_| is_daemon).cloned()
+}
+
+impl AuditState {
+    fn has_room(&self) -> bool {
+        let limit = self.settings.backlog_limit as usize;
+        limit == 0 || self.waiting.len() < limit
+    }
+    /// Returns whether tasks wait without a time limit, so that nothing is lost.
+    fn keeps_all(&self) -> bool {
+        self.settings.failure == 2 && self.settings.enabled != Enabling::Off
+    }
+    /// Returns whether a record is kept, and counts it if it is not.
+    fn admits(&mut self) -> bool {
+        let limit = self.settings.backlog_limit as usize;
+        let second = now().0 / SECOND_NS;
+        if self.rate.0 != second {
+            self.rate = (second, 0);
+        }
+        self.rate.1 = self.rate.1.saturating_add(1);
+        let is_slow = self.settings.rate_limit == 0 || self.rate.1 <= self.settings.rate_limit;
+        let beyond = if self.daemon.process == 0 { 0 } else { BEYOND };
+        let fits = limit == 0 || self.waiting.len() < limit.saturating_add(beyond);
+        let is_kept = is_slow && (fits || self.keeps_all());
+        if !is_kept {
+            self.lost = self.lost.saturating_add(1);
+        }
+        is_kept
+    }
+}
+
+/// Adds a record of the calling thread, which runs `task` if a task caused it.
+pub(super) fn push(task: Option<&Task>, record: AuditRecord) {
+    let mut state = STATE.lock();
+    let (is_kept, port) = (state.admits(), state.daemon.port);
+    if is_kept {
+        state.waiting.push_back(record.clone());
+    }
+    let is_full = !state.has_room() && (port != 0 || state.keeps_all());
+    drop(state);
+    if is_full && let Some(task) = task {
+        task.raise_attention(attention::AUDIT);
+    }
+    if port == 0 {
+        log_record(&record);
+    }
+    tell(port);
+    if let Some(reader) = READER.get() {
+        reader.written(&record);
+    }
+}
+
+/// Returns whether another line may be logged: ten lines are allowed in five seconds.
+fn has_turn() -> bool {
+    const SPAN_NS: u64 = 5_000_000_000;
+    const LINES: u32 = 10;
+    static SPAN: AtomicU64 = AtomicU64::new(u64::MAX);
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    let span = now().0 / SPAN_NS;
+    if SPAN.swap(span, Ordering::Relaxed) != span {
+        SAID.store(0, Ordering::Relaxed);
+    }
+    SAID.fetch_add(1, Ordering::Relaxed) < LINES
+}
+
+/// Puts a record into the kernel's log, as there is no daemon. Programs cause records, so their number is limited.
+fn log_record(record: &AuditRecord) {
+    if has_turn() {
+        log::info!("audit: type={} {}", record.kind, record.text);
+    }
+}
+
+/// Returns whether a process is the daemon.
+#[inline]
+pub(super) fn is_daemon(process: &Process) -> bool {
+    DAEMON.load(Ordering::Relaxed) == process.id()
+}
+
+/// Returns whether a task never waits for room: the daemon, and under a policy the auditor, who makes the room.
+fn is_auditor(task: &Task) -> bool {
+    let subject = &task.credentials().subject;
+    let has = |privilege| security::has(subject, privilege);
+    is_daemon(&task.process)
+        || security::is_enforced() && has(Privileges::AUDIT_READ) && has(Privileges::AUDIT_CONTROL)
+}
+
+/// Waits until there is room for records, the longest time has passed, or the task is to end. No lock is held.
+pub fn wait_for_room(task: &Task) {
+    task.lower_attention(attention::AUDIT);
+    if is_auditor(task) {
+        return;
+    }
+    let begin = now();
+    loop {
+        let ticket = ROOM.ticket();
+        let state = STATE.lock();
+        let is_useless = state.daemon.process == 0 && !state.keeps_all();
+        let limit_ns = u64::from(state.settings.wait_time).saturating_mul(WAIT_UNIT_NS);
+        let deadline = (!state.keeps_all()).then(|| Instant(begin.0.saturating_add(limit_ns)));
+        let has_room = state.has_room();
+        drop(state);
+        let is_late = deadline.is_some_and(|deadline| now() >= deadline);
+        if has_room || is_useless || is_late || task.is_ending() {
+            break;
+        }
+        ROOM.wait(ticket, deadline);
+    }
+    let mut state = STATE.lock();
+    state.waited_ns = state.waited_ns.saturating_add(now().0.saturating_sub(begin.0));
+}

@@ -1,0 +1,308 @@
+//! Audit (audit(8)): its netlink protocol and its records. Run as root. On a kernel without audit the tests do nothing.
+use abi::{Ended, check, close, fork, identity::become_user, isolated, must, wait};
+use libc::*;
+use std::fs;
+
+const NETLINK_AUDIT: i32 = 9;
+/// The group of readers.
+const READERS: u32 = 1;
+/// Types of messages (`AUDIT_...`).
+mod kind {
+    pub const GET: u16 = 1000;
+    pub const SET: u16 = 1001;
+    pub const LIST: u16 = 1002;
+    pub const SIGNAL_INFO: u16 = 1010;
+    pub const ADD_RULE: u16 = 1011;
+    pub const DEL_RULE: u16 = 1012;
+    pub const LIST_RULES: u16 = 1013;
+    pub const TRIM: u16 = 1014;
+    pub const TTY_GET: u16 = 1016;
+    pub const SET_FEATURE: u16 = 1018;
+    pub const GET_FEATURE: u16 = 1019;
+    pub const LOGIN: u16 = 1006;
+    pub const USER: u16 = 1112;
+    pub const CONFIG_CHANGE: u16 = 1305;
+}
+/// Bits of what AUDIT_SET changes.
+const ENABLED: u32 = 1;
+const PID: u32 = 4;
+const LOST: u32 = 64;
+const EQUAL: u32 = 0x4000_0000;
+/// Fields of rules.
+const LOGINUID: u32 = 9;
+const KEY: u32 = 210;
+
+/// A socket of NETLINK_AUDIT.
+struct Audit(i32);
+
+/// A message: its type, the length in its header, and its body.
+type Message = (u16, u32, Vec<u8>);
+
+impl Audit {
+    /// Opens a socket; `None` if the kernel has no audit.
+    fn open(groups: u32) -> Result<Audit, i32> {
+        // SAFETY: takes no pointers.
+        let fd = check(unsafe { socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT) })? as i32;
+        // SAFETY: plain bytes.
+        let mut name: sockaddr_nl = unsafe { std::mem::zeroed() };
+        (name.nl_family, name.nl_groups) = (AF_NETLINK as u16, groups);
+        let length = size_of_val(&name) as u32;
+        // SAFETY: the name lives until the call ends.
+        check(unsafe { bind(fd, (&raw const name).cast(), length) })?;
+        let patience = timeval { tv_sec: 5, tv_usec: 0 };
+        let size = size_of_val(&patience) as u32;
+        // SAFETY: the time lives until the call ends.
+        must(unsafe {
+            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, (&raw const patience).cast(), size)
+        });
+        Ok(Audit(fd))
+    }
+    fn new() -> Option<Audit> {
+        match Audit::open(0) {
+            Err(EPROTONOSUPPORT) => None,
+            opened => Some(opened.expect("a socket of audit")),
+        }
+    }
+    fn send(&self, kind: u16, body: &[u8]) {
+        let mut bytes = (16 + body.len() as u32).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(((NLM_F_REQUEST | NLM_F_ACK) as u16).to_ne_bytes());
+        bytes.extend([7, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(body);
+        // SAFETY: the bytes live until the call ends.
+        let sent = must(unsafe { send(self.0, bytes.as_ptr().cast(), bytes.len(), 0) } as i64);
+        assert_eq!(sent as usize, bytes.len());
+    }
+    fn receive(&self) -> Message {
+        let mut bytes = vec![0u8; 16 << 10];
+        // SAFETY: the buffer has so many bytes.
+        let count = must(unsafe { recv(self.0, bytes.as_mut_ptr().cast(), bytes.len(), 0) } as i64);
+        bytes.truncate(count as usize);
+        let length = u32::from_ne_bytes(bytes[..4].try_into().unwrap());
+        (u16::from_ne_bytes([bytes[4], bytes[5]]), length, bytes[16..].to_vec())
+    }
+    /// Makes a request, and returns the number of its acknowledgement.
+    fn ask(&self, kind: u16, body: &[u8]) -> i32 {
+        self.send(kind, body);
+        loop {
+            let (kind, _, body) = self.receive();
+            if i32::from(kind) == NLMSG_ERROR {
+                return i32::from_ne_bytes(body[..4].try_into().unwrap());
+            }
+        }
+    }
+    /// Makes a request that has an answer, and returns its words.
+    fn words(&self, kind: u16) -> Vec<u32> {
+        assert_eq!(self.ask(kind, &[]), 0);
+        let (found, _, body) = self.receive();
+        assert_eq!(found, kind);
+        body.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect()
+    }
+    /// Sets words of the state.
+    fn set(&self, mask: u32, enabled: u32, pid: u32) -> i32 {
+        let words = [mask, enabled, 0, pid, 0, 0, 0, 0, 0, 0, 0];
+        self.ask(kind::SET, &words.map(u32::to_ne_bytes).concat())
+    }
+    /// Returns the rules.
+    fn rules(&self) -> Vec<Vec<u8>> {
+        assert_eq!(self.ask(kind::LIST_RULES, &[]), 0);
+        let mut all = Vec::new();
+        loop {
+            match self.receive() {
+                (kind::LIST_RULES, length, body) => all.push(body[..length as usize - 16].to_vec()),
+                (end, ..) => {
+                    assert_eq!(i32::from(end), NLMSG_DONE);
+                    return all;
+                }
+            }
+        }
+    }
+    /// Reads records as the daemon until one of a type has a text in it.
+    fn record(&self, kind: u16, part: &str) -> String {
+        loop {
+            let (found, length, body) = self.receive();
+            if found == kind && i32::from(kind) != NLMSG_ERROR {
+                let text = String::from_utf8(body[..length as usize].to_vec()).expect("text");
+                if text.contains(part) {
+                    return text;
+                }
+            }
+        }
+    }
+    /// Makes the calling process the daemon, with audit on.
+    fn become_daemon(&self) {
+        assert_eq!(self.set(PID, 0, std::process::id()), 0);
+        assert_eq!(self.set(ENABLED, 1, 0), 0);
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+/// Turns audit off and removes rules at the end of a test. Audit is one for all processes, so the tests that change it take turns.
+struct Quiet {
+    _turn: fs::File,
+}
+
+impl Quiet {
+    fn begin() -> Quiet {
+        let turn = fs::File::create(std::env::temp_dir().join("abi-audit.lock")).expect("a file");
+        turn.lock().expect("a turn");
+        Quiet { _turn: turn }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let audit = Audit::new().expect("audit");
+        audit.set(ENABLED, 0, 0);
+        audit.rules().iter().for_each(|rule| assert_eq!(audit.ask(kind::DEL_RULE, rule), 0));
+    }
+}
+
+/// Returns a rule of the list of exits: calls, fields, texts.
+fn rule(calls: &[c_long], fields: &[(u32, u32)], texts: &str) -> Vec<u8> {
+    let mut words = vec![0u32; 260];
+    words[..3].copy_from_slice(&[4, 2, fields.len() as u32]);
+    calls.iter().for_each(|call| words[3 + *call as usize / 32] |= 1 << (call % 32));
+    for (place, (number, value)) in fields.iter().enumerate() {
+        (words[67 + place], words[131 + place], words[195 + place]) = (*number, *value, EQUAL);
+    }
+    words[259] = texts.len() as u32;
+    words.iter().flat_map(|word| word.to_ne_bytes()).chain(texts.bytes()).collect()
+}
+
+#[test]
+fn the_state_is_told_and_needs_a_capability() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        let status = audit.words(kind::GET);
+        assert_eq!((status.len(), status[0], status[1]), (11, 0, 0), "{status:?}");
+        assert_eq!(status[8] & 0x3f, 0x3f, "what auditctl looks for");
+        let features = audit.words(kind::GET_FEATURE);
+        assert_eq!(features, [1, u32::MAX, 0, 0]);
+        assert_eq!(audit.words(kind::TTY_GET), [0, 0]);
+        assert_eq!(audit.words(kind::SIGNAL_INFO)[..2], [u32::MAX, u32::MAX]);
+        assert_eq!(audit.ask(kind::TRIM, &[]), 0);
+        assert_eq!(audit.ask(kind::LIST, &[]), -EOPNOTSUPP);
+        assert_eq!(audit.ask(999, &[]), -EINVAL);
+        assert_eq!(audit.ask(2000, &[]), -EINVAL);
+        let child = fork(|| {
+            become_user(1000);
+            let audit = Audit::open(0).expect("anybody may have a socket");
+            for kind in [kind::GET, kind::SET, kind::LIST_RULES, kind::USER, kind::GET_FEATURE] {
+                assert_eq!(audit.ask(kind, &[0; 64]), -EPERM, "{kind}");
+            }
+            assert_eq!(Audit::open(READERS).err(), Some(EPERM));
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+    });
+}
+
+#[test]
+fn rules_are_added_listed_and_deleted() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        let one = rule(&[SYS_openat], &[(LOGINUID, 77), (KEY, 3)], "key");
+        let other = rule(&[SYS_mkdir], &[(LOGINUID, 77)], "");
+        assert_eq!(audit.ask(kind::ADD_RULE, &one), 0);
+        assert_eq!(audit.ask(kind::ADD_RULE, &one), -EEXIST);
+        assert_eq!(audit.ask(kind::ADD_RULE, &other), 0);
+        assert_eq!(audit.rules(), [one.clone(), other.clone()]);
+        assert_eq!(audit.ask(kind::DEL_RULE, &one), 0);
+        assert_eq!(audit.ask(kind::DEL_RULE, &one), -ENOENT);
+        assert_eq!(audit.rules(), [other]);
+        assert_eq!(audit.ask(kind::ADD_RULE, &one[..1039]), -EINVAL);
+        for wrong in [
+            rule(&[], &[(KEY, 4)], "key"),
+            rule(&[], &[(LOGINUID, 1), (12, 1)], ""),
+            rule(&[], &[(105, 3)], "etc"),
+            rule(&[], &[(250, 3)], "etc"),
+        ] {
+            assert_eq!(audit.ask(kind::ADD_RULE, &wrong), -EINVAL);
+        }
+    });
+}
+
+#[test]
+fn the_daemon_gets_records_and_stays_the_only_one() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        assert_eq!(audit.set(PID, 0, 1), -EINVAL, "another process");
+        audit.become_daemon();
+        assert_eq!(audit.words(kind::GET)[3], std::process::id());
+        let child = fork(|| {
+            let other = Audit::new().expect("audit");
+            assert_eq!(other.set(PID, 0, std::process::id()), -EEXIST);
+            assert_eq!(other.set(PID, 0, 0), -EACCES);
+            assert_eq!(other.ask(kind::USER, b"op=test \"words\" res=success\0"), 0);
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        let text = audit.record(kind::USER, "op=test");
+        assert!(text.starts_with("audit("), "{text}");
+        let (stamp, text) = text.split_once("): ").expect("a stamp");
+        let (time, serial) = stamp["audit(".len()..].split_once(':').expect("a number");
+        assert!(time.split_once('.').is_some_and(|(_, ms)| ms.len() == 3), "{stamp}");
+        assert!(serial.parse::<u32>().is_ok_and(|serial| serial > 0), "{stamp}");
+        assert!(text.starts_with(&format!("pid={child} uid=0 auid=")), "{text}");
+        assert!(text.ends_with(" msg='op=test \"words\" res=success'"), "{text}");
+        assert_eq!(audit.set(PID, 0, 0), 0);
+        assert_eq!(audit.words(kind::GET)[3], 0);
+    });
+}
+
+#[test]
+fn changes_of_the_state_are_told() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        audit.become_daemon();
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&[], &[(LOGINUID, 77), (KEY, 3)], "a b")), 0);
+        let text = audit.record(kind::CONFIG_CHANGE, "op=add_rule");
+        assert!(text.ends_with("key=612062 list=4 res=1"), "{text}");
+        // The number of lost records is the number of the acknowledgement.
+        assert!(audit.set(LOST, 0, 0) >= 0);
+        audit.record(kind::CONFIG_CHANGE, "op=set lost=0 old=");
+        let child = fork(|| fs::write("/proc/self/loginuid", "4321").expect("the first login"));
+        assert_eq!(wait(child), Ended::Exited(0));
+        let text = audit.record(kind::LOGIN, "auid=4321");
+        assert!(text.contains(&format!("): pid={child} uid=0 ")), "{text}");
+        assert!(text.ends_with("res=1"), "{text}");
+    });
+}
+
+#[test]
+fn readers_hear_of_records_without_being_the_daemon() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        let readers = Audit::open(READERS).expect("a reader");
+        assert_eq!(audit.set(ENABLED, 1, 0), 0);
+        assert_eq!(audit.ask(kind::USER, b"op=heard\0"), 0);
+        loop {
+            let (found, length, body) = readers.receive();
+            if found == kind::USER {
+                // The length is that of the message here, and of the text where the daemon gets it.
+                let text = String::from_utf8_lossy(&body[..length as usize - 16]).into_owned();
+                assert!(text.ends_with(" msg='op=heard'"), "{text}");
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn features_need_whole_messages() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        assert_eq!(audit.ask(kind::SET_FEATURE, &[0; 15]), -EINVAL);
+        assert_eq!(audit.ask(kind::SET_FEATURE, &[0; 16]), 0);
+        assert_eq!(audit.words(kind::GET_FEATURE)[2..], [0, 0]);
+    });
+}
