@@ -7,15 +7,15 @@ const MESSAGE_MAX: usize = 8560;
 /// Bytes of arguments that a record has (`MAX_EXECVE_AUDIT_LEN`).
 const ARGUMENTS_MAX: usize = 7500;
 
-/// A refusal of the monitor.
+/// A decision of the monitor that is told.
 #[derive(Clone, Copy, Debug)]
 pub struct DenialFacts<'a> {
+    /// The decision: `denied`, or `granted` for what is told although it is allowed.
+    pub verdict: &'a str,
     /// The access, by the name that SELinux has for it.
     pub access: &'a str,
     /// Name of the task.
     pub command: &'a [u8],
-    /// Name of the object; empty if it has none.
-    pub name: &'a [u8],
     /// Inode number of the object, if it is a file.
     pub inode: Option<u64>,
     /// Context of the subject.
@@ -48,15 +48,11 @@ impl RecordText {
         let text: String = String::from_utf8_lossy(text).replace(['\n', '\r'], " ");
         self.put(format_args!(" msg='{text}'"));
     }
-    /// Writes a refusal of the monitor (`AVC`).
+    /// Writes a decision of the monitor (`AVC`).
     pub fn put_denial(&mut self, process: u32, denial: &DenialFacts<'_>) {
-        let DenialFacts { access, subject, object, class, .. } = denial;
-        self.put(format_args!("avc:  denied  {{ {access} }} for  pid={process} comm="));
+        let DenialFacts { verdict, access, subject, object, class, .. } = denial;
+        self.put(format_args!("avc:  {verdict}  {{ {access} }} for  pid={process} comm="));
         self.put_untrusted(denial.command);
-        if !denial.name.is_empty() {
-            self.put(format_args!(" name="));
-            self.put_untrusted(denial.name);
-        }
         if let Some(inode) = denial.inode {
             self.put(format_args!(" ino={inode}"));
         }

@@ -275,13 +275,13 @@ fn records_have_the_texts_of_linux() {
     );
     let mut text = RecordText::default();
     let (subject, object) = ("a_u:a_r:a_t:s0", "b_u:b_r:b_t:s1");
-    let (command, name) = (&b"cat"[..], &b"x"[..]);
+    let (verdict, command) = ("denied", &b"cat"[..]);
     text.put_denial(
         5,
         &DenialFacts {
+            verdict,
             access: "read",
             command,
-            name,
             inode: Some(7),
             subject,
             object,
@@ -290,7 +290,7 @@ fn records_have_the_texts_of_linux() {
     );
     assert_eq!(
         text.finish(),
-        "avc:  denied  { read } for  pid=5 comm=\"cat\" name=\"x\" ino=7 scontext=a_u:a_r:a_t:s0 \
+        "avc:  denied  { read } for  pid=5 comm=\"cat\" ino=7 scontext=a_u:a_r:a_t:s0 \
          tcontext=b_u:b_r:b_t:s1 tclass=file permissive=0"
     );
 }

@@ -1,5 +1,7 @@
 //! Audit (audit(8)): its netlink protocol and its records. Run as root. On a kernel without audit the tests do nothing.
-use abi::{Ended, check, close, fork, identity::become_user, isolated, must, wait};
+use abi::{
+    Ended, Scratch, c, check, close, fork, identity::become_user, isolated, mls, must, wait,
+};
 use libc::*;
 use std::fs;
 
@@ -21,7 +23,14 @@ mod kind {
     pub const GET_FEATURE: u16 = 1019;
     pub const LOGIN: u16 = 1006;
     pub const USER: u16 = 1112;
+    pub const SYSCALL: u16 = 1300;
+    pub const PATH: u16 = 1302;
     pub const CONFIG_CHANGE: u16 = 1305;
+    pub const CWD: u16 = 1307;
+    pub const EXECVE: u16 = 1309;
+    pub const EOE: u16 = 1320;
+    pub const PROCTITLE: u16 = 1327;
+    pub const AVC: u16 = 1400;
 }
 /// Bits of what AUDIT_SET changes.
 const ENABLED: u32 = 1;
@@ -158,6 +167,8 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         let audit = Audit::new().expect("audit");
+        // It fails in a test that was no daemon.
+        audit.set(PID, 0, 0);
         audit.set(ENABLED, 0, 0);
         audit.rules().iter().for_each(|rule| assert_eq!(audit.ask(kind::DEL_RULE, rule), 0));
     }
@@ -304,5 +315,210 @@ fn features_need_whole_messages() {
         assert_eq!(audit.ask(kind::SET_FEATURE, &[0; 15]), -EINVAL);
         assert_eq!(audit.ask(kind::SET_FEATURE, &[0; 16]), 0);
         assert_eq!(audit.words(kind::GET_FEATURE)[2..], [0, 0]);
+    });
+}
+
+/// Fields of rules.
+const EXIT: u32 = 103;
+const SUCCESS: u32 = 104;
+const DIR: u32 = 107;
+const PERM: u32 = 106;
+
+/// A record: its type and its text after the stamp.
+type Told = (u16, String);
+
+impl Audit {
+    /// Reads the records of the event whose record of the call has a text in it.
+    fn event(&self, part: &str) -> Vec<Told> {
+        let mut all: Vec<Told> = Vec::new();
+        loop {
+            let (found, length, body) = self.receive();
+            if i32::from(found) == NLMSG_ERROR {
+                continue;
+            }
+            let text = String::from_utf8(body[..length as usize].to_vec()).expect("text");
+            let stamp = text.split("): ").next().expect("a stamp");
+            if all.last().is_some_and(|(_, before)| !before.starts_with(stamp)) {
+                all.clear();
+            }
+            if found == kind::EOE {
+                let place = all
+                    .iter()
+                    .position(|(kind, text)| *kind == kind::SYSCALL && text.contains(part));
+                if let Some(place) = place {
+                    all.swap(0, place);
+                    return all
+                        .into_iter()
+                        .map(|(kind, text)| (kind, text[stamp.len() + 3..].to_owned()))
+                        .collect();
+                }
+                all.clear();
+                continue;
+            }
+            all.push((found, text));
+        }
+    }
+}
+
+/// Runs a body in a child of which a user has logged in, and returns the child's number.
+fn logged_in(user: &str, body: impl FnOnce()) -> pid_t {
+    let child = fork(|| {
+        fs::write("/proc/self/loginuid", user).expect("the first login");
+        body();
+    });
+    assert_eq!(wait(child), Ended::Exited(0));
+    child
+}
+
+/// Opens a file by openat(2): C libraries differ in the call that they use.
+fn open_at(path: impl AsRef<std::path::Path>, flags: i32) -> Result<i64, i32> {
+    // SAFETY: the path ends with NUL and lives until the call ends.
+    check(unsafe { syscall(SYS_openat, AT_FDCWD, c(path).as_ptr(), flags, 0o600) })
+}
+
+fn texts(event: &[Told], kind: u16) -> Vec<&str> {
+    event.iter().filter(|(found, _)| *found == kind).map(|(_, text)| text.as_str()).collect()
+}
+
+#[test]
+fn a_selected_call_has_the_records_of_its_files() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        let scratch = Scratch::new();
+        audit.become_daemon();
+        let made = scratch.path("a directory");
+        let fields = [(LOGINUID, 5001), (KEY, 4)];
+        let calls = [SYS_mkdir, SYS_rmdir, SYS_openat];
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&calls, &fields, "made")), 0);
+        let child = logged_in("5001", || {
+            fs::create_dir(&made).expect("a directory");
+            assert_eq!(open_at("/absent", O_RDONLY), Err(ENOENT));
+            fs::remove_dir(&made).expect("it is empty");
+        });
+        logged_in("5002", || fs::create_dir(&made).expect("nobody tells of this one"));
+
+        let event = audit.event("syscall=83 ");
+        let call = &event[0].1;
+        assert!(call.starts_with("arch=c000003e syscall=83 success=yes exit=0 a0="), "{call}");
+        assert!(call.contains(&format!(" pid={child} auid=5001 uid=0 gid=0 euid=0 ")), "{call}");
+        assert!(call.ends_with(" key=\"made\""), "{call}");
+        let name: String =
+            made.to_str().unwrap().bytes().map(|byte| format!("{byte:02X}")).collect();
+        let paths = texts(&event, kind::PATH);
+        let path = paths.iter().find(|path| path.contains(&name)).expect("the name in hexadecimal");
+        let inode = fs::metadata(&made).is_ok();
+        assert!(inode && path.contains(" mode=040755 ouid=0 ogid=0 "), "{path}");
+        assert!(path.contains(" nametype=CREATE "), "{path}");
+        let directory = std::env::current_dir().expect("a directory");
+        let cwd = texts(&event, kind::CWD);
+        assert_eq!(cwd, [format!("cwd=\"{}\"", directory.display())]);
+        assert_eq!(texts(&event, kind::PROCTITLE).len(), 1);
+
+        let event = audit.event("syscall=257 success=no exit=-2 ");
+        let paths = texts(&event, kind::PATH);
+        assert!(
+            paths.iter().any(|path| path.contains("name=\"/absent\" nametype=UNKNOWN")),
+            "{paths:?}"
+        );
+
+        let event = audit.event("syscall=84 ");
+        let paths = texts(&event, kind::PATH);
+        assert!(paths.iter().any(|path| path.contains(" nametype=DELETE ")), "{paths:?}");
+    });
+}
+
+#[test]
+fn rules_select_by_result_and_by_place() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        let scratch = Scratch::new();
+        audit.become_daemon();
+        let folder = scratch.path("folder");
+        fs::create_dir(&folder).expect("a directory");
+        let failed = [(LOGINUID, 5003), (SUCCESS, 0), (EXIT, (-ENOENT) as u32)];
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&[SYS_openat], &failed, "")), 0);
+        let text = folder.to_str().unwrap();
+        let place = [(LOGINUID, 5003), (DIR, text.len() as u32), (PERM, 2)];
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&[SYS_openat], &place, text)), 0);
+        logged_in("5003", || {
+            for (path, flags) in [
+                (scratch.path("beside"), O_WRONLY | O_CREAT),
+                (folder.join("inside"), O_WRONLY | O_CREAT),
+                (folder.join("inside"), O_RDONLY),
+            ] {
+                open_at(&path, flags).expect("the file is opened");
+            }
+            assert_eq!(open_at("/absent", O_RDONLY), Err(ENOENT));
+        });
+        // The record of the login has one of its call, too.
+        let event = audit.event(" auid=5003 ");
+        assert_eq!(texts(&event, kind::LOGIN).len(), 1, "{event:?}");
+        let event = audit.event("syscall=257 ");
+        assert!(event[0].1.contains(" success=yes "), "{}", event[0].1);
+        let paths = texts(&event, kind::PATH);
+        assert!(paths.iter().any(|path| path.contains("/folder/inside\"")), "{paths:?}");
+        let event = audit.event("syscall=257 ");
+        assert!(event[0].1.contains(" success=no exit=-2 "), "{}", event[0].1);
+    });
+}
+
+#[test]
+fn an_executed_program_has_a_record_of_its_arguments() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        audit.become_daemon();
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&[SYS_execve], &[(LOGINUID, 5004)], "")), 0);
+        logged_in("5004", || {
+            let status = std::process::Command::new("/bin/true").args(["a b", "", "c"]).status();
+            assert!(status.is_ok_and(|status| status.success()));
+        });
+        let event = audit.event("syscall=59 success=yes");
+        assert!(event[0].1.ends_with(" key=(null)"), "{}", event[0].1);
+        assert_eq!(
+            texts(&event, kind::EXECVE),
+            ["argc=4 a0=\"/bin/true\" a1=612062 a2=\"\" a3=\"c\""]
+        );
+        let title: String =
+            b"/bin/true\0a b\0\0c".iter().map(|byte| format!("{byte:02X}")).collect();
+        assert_eq!(texts(&event, kind::PROCTITLE), [format!("proctitle={title}")]);
+    });
+}
+
+#[test]
+fn a_refusal_of_the_monitor_has_a_record() {
+    if !mls::is_here() {
+        return;
+    }
+    let place = |id| std::env::temp_dir().join(format!("audit-above-{id}"));
+    if mls::part().is_some() {
+        let error = fs::read(place(mls::given("OWNER"))).expect_err("it is above");
+        assert_eq!(error.raw_os_error(), Some(EACCES));
+        let audit = Audit::open(0).expect("anybody may have a socket");
+        assert_eq!(audit.ask(kind::GET, &[]), -EPERM);
+        assert_eq!(Audit::open(READERS).err(), Some(EPERM));
+        return;
+    }
+    isolated(|| {
+        let audit = Audit::new().expect("audit");
+        let _quiet = Quiet::begin();
+        audit.become_daemon();
+        let id = std::process::id() as i32;
+        fs::write(place(id), "secret").expect("a file");
+        mls::label(&place(id), "system_u:object_r:tmp_t:s2");
+        let granted = audit.record(kind::AVC, "granted");
+        assert!(granted.contains("{ relabelto } for  pid="), "{granted}");
+        let stage = mls::Stage::new("a_refusal_of_the_monitor_has_a_record").give("OWNER", id);
+        assert_eq!(stage.run(mls::LOW, "look"), Ended::Exited(0));
+        let text = audit.record(kind::AVC, "tcontext=system_u:object_r:tmp_t:s2");
+        assert!(text.contains("): avc:  denied  { read } for  pid="), "{text}");
+        let end = format!(
+            "scontext={} tcontext=system_u:object_r:tmp_t:s2 tclass=file permissive=0",
+            mls::LOW
+        );
+        assert!(text.ends_with(&end), "{text}");
+        fs::remove_file(place(id)).expect("the file");
     });
 }

@@ -16,6 +16,7 @@ extern crate alloc;
 
 pub mod audit;
 pub mod call;
+pub mod event;
 pub mod exec;
 pub mod exec_guard;
 pub mod exit;

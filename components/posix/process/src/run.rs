@@ -4,7 +4,7 @@
 //! attention, `Context::run` again: no lock, no allocation. A task that may not make every call takes another path,
 //! which asks its guard first (`seccomp`).
 use crate::{
-    audit,
+    audit::{self, AuditedCalls},
     call::{self, Call, CallOutcome, CallTable},
     exec, exit, files, oom, rseq,
     seccomp::{self, filter::Confinement},
@@ -17,7 +17,7 @@ use crate::{
     },
     task::{Task, attention},
 };
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::Ordering;
 use memory::{AddressSpace, FaultError};
 use rt::{
@@ -54,11 +54,17 @@ struct HeldObjects {
     memory: Arc<AddressSpace>,
     files: Arc<files::table::DescriptorTable>,
     guard: Option<Confinement>,
+    audit: Option<Box<AuditedCalls>>,
 }
 
 impl HeldObjects {
     fn of(task: &Task) -> HeldObjects {
-        HeldObjects { memory: task.memory(), files: task.files(), guard: task.guard() }
+        HeldObjects {
+            memory: task.memory(),
+            files: task.files(),
+            guard: task.guard(),
+            audit: AuditedCalls::of(task),
+        }
     }
 }
 
@@ -91,13 +97,19 @@ fn run_with(
             task.lower_attention(attention::REPLACED);
             exec::replace::finish(task);
         }
-        let next = match &held.guard {
-            None => run_holding(task, &held, &mut context, answer),
-            Some(guard) => run_holding(task, &held, &mut context, |call| {
-                match seccomp::check(guard, call.task, call.context) {
-                    Ok(()) => answer(call),
-                    Err(interrupted) => interrupted,
-                }
+        let next = match (&held.guard, &held.audit) {
+            (None, None) => run_holding(task, &held, &mut context, answer),
+            (None, Some(audit)) => {
+                run_holding(task, &held, &mut context, |call| audit.answer(call, answer))
+            }
+            (Some(guard), None) => {
+                run_holding(task, &held, &mut context, |call| guarded(guard, call, answer))
+            }
+            (Some(guard), Some(audit)) => run_holding(task, &held, &mut context, |call| {
+                let outcome = guarded(guard, call, |call| audit.answer(call, answer));
+                // A call that was refused has a record of its own.
+                call.task.audit.forget();
+                outcome
             }),
         };
         if next == Next::End {
@@ -105,6 +117,19 @@ fn run_with(
         }
     }
     exit::task_ended(task);
+}
+
+/// Does a call that the guard allows.
+#[inline(always)]
+fn guarded(
+    guard: &Confinement,
+    call: &mut Call<'_>,
+    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
+) -> Option<Interrupted> {
+    match seccomp::check(guard, call.task, call.context) {
+        Ok(()) => answer(call),
+        Err(interrupted) => interrupted,
+    }
 }
 
 /// Runs the task to its end, or until its calls are to use other objects. Each `answer` has a function of its own, so that the

@@ -1,6 +1,7 @@
 //! [`Task`]: one Linux thread.
 use crate::{
     call::Handler,
+    event::CallMark,
     files::{context::FsContext, sharing::FsHold, table::DescriptorTable},
     io_counts::IoCounts,
     login::Login,
@@ -124,6 +125,8 @@ pub struct Task {
     pub io: IoCounts,
     /// The user that logged in, and the session.
     pub login: Login,
+    /// The audit of its present call.
+    pub audit: CallMark,
     /// The I/O priority set by ioprio_set(2).
     pub io_priority: AtomicU32,
     /// The task has made processes.
@@ -187,6 +190,7 @@ impl Task {
             faults: FaultCounts::new(),
             io: IoCounts::new(),
             login: Login::none(),
+            audit: CallMark::new(),
             io_priority: AtomicU32::new(0),
             has_children: AtomicBool::new(false),
             signalled_ns: AtomicI64::new(0),

@@ -75,6 +75,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     if let Some(monitor) = boot.monitor.take() {
         vfs::security::announce(monitor);
         process::tree::give_levels_room();
+        vfs::security::witness(process::audit::witnessed);
     }
     let started = core::mem::take(&mut boot.components);
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());

@@ -240,7 +240,8 @@ pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Res
     task.visible().check(target)?;
     let own = task.credentials();
     check_user(task, &own, target, signal)?;
-    visible::check_signal(target, &own.subject)?;
+    visible::check_signal(target, &own.subject)
+        .inspect_err(|_| audit::refused_process(task, "signal", target, &own.subject))?;
     audit::note_signal(task, target, signal);
     Ok(())
 }

@@ -2,7 +2,7 @@
 use alloc::{sync::Arc, vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 use interfaces::monitor::Privileges;
-use process::Task;
+use process::{Task, audit};
 use rt::{
     lock_class,
     memory::Frame,
@@ -73,6 +73,7 @@ fn load(text: &[u8], who: &dyn Principal) -> Result<(), Errno> {
     LOADS.fetch_add(1, Ordering::AcqRel);
     frame.write(0, &status());
     log::info!("a policy was loaded");
+    audit::policy_loaded(task);
     Ok(())
 }
 

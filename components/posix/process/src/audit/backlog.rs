@@ -20,6 +20,8 @@ lock_class! {
 
 /// Records beyond the limit that have room, because their tasks wait only after they have written them.
 const BEYOND: usize = 256;
+/// Records of most calls: the call, its arguments, directory and two files, the command line, and the end.
+const RESERVED: usize = 7;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Nanoseconds of a unit of [`AuditSettings::wait_time`].
 const WAIT_UNIT_NS: u64 = SECOND_NS / 100;
@@ -55,6 +57,8 @@ pub(super) struct AuditState {
     pub(super) features: AuditFeatures,
     daemon: AuditDaemon,
     waiting: VecDeque<AuditRecord>,
+    /// Records for which calls under way have reserved room.
+    reserved: usize,
     lost: u32,
     /// Time for which tasks have waited for room.
     waited_ns: u64,
@@ -62,18 +66,22 @@ pub(super) struct AuditState {
     rate: (u64, u32),
 }
 
-pub(super) static STATE: Mutex<AuditState> = Mutex::new(
-    &LOCK,
-    AuditState {
-        settings: AuditSettings::AT_BOOT,
-        features: AuditFeatures { on: 0, locked: 0 },
-        daemon: AuditDaemon { process: 0, port: 0 },
-        waiting: VecDeque::new(),
-        lost: 0,
-        waited_ns: 0,
-        rate: (0, 0),
-    },
-);
+impl AuditState {
+    const fn new() -> AuditState {
+        AuditState {
+            settings: AuditSettings::AT_BOOT,
+            features: AuditFeatures { on: 0, locked: 0 },
+            daemon: AuditDaemon { process: 0, port: 0 },
+            waiting: VecDeque::new(),
+            reserved: 0,
+            lost: 0,
+            waited_ns: 0,
+            rate: (0, 0),
+        }
+    }
+}
+
+pub(super) static STATE: Mutex<AuditState> = Mutex::new(&LOCK, AuditState::new());
 
 /// Tells of room for records.
 pub(super) static ROOM: WaitQueue = WaitQueue::new();
@@ -167,7 +175,9 @@ pub fn first(port: u32) -> Option<AuditRecord> {
 impl AuditState {
     fn has_room(&self) -> bool {
         let limit = self.settings.backlog_limit as usize;
-        limit == 0 || self.waiting.len() < limit
+        // Calls that sleep do not take the room of all others.
+        let reserved = self.reserved.min(limit / 2);
+        limit == 0 || self.waiting.len().saturating_add(reserved) < limit
     }
     /// Returns whether tasks wait without a time limit, so that nothing is lost.
     fn keeps_all(&self) -> bool {
@@ -247,6 +257,26 @@ fn is_auditor(task: &Task) -> bool {
         || security::is_enforced() && has(Privileges::AUDIT_READ) && has(Privileges::AUDIT_CONTROL)
 }
 
+/// Reserves room for the records of a call, before the call is made. Waits for room as [`wait_for_room`].
+pub(super) fn reserve(task: &Task) {
+    if !STATE.lock().has_room() {
+        wait_for_room(task);
+    }
+    let mut state = STATE.lock();
+    state.reserved = state.reserved.saturating_add(RESERVED);
+}
+
+/// Gives the room back that a call has not used, or has used.
+pub(super) fn release() {
+    let mut state = STATE.lock();
+    state.reserved = state.reserved.saturating_sub(RESERVED);
+    let has_room = state.has_room();
+    drop(state);
+    if has_room {
+        ROOM.wake();
+    }
+}
+
 /// Waits until there is room for records, the longest time has passed, or the task is to end. No lock is held.
 pub fn wait_for_room(task: &Task) {
     task.lower_attention(attention::AUDIT);
@@ -270,4 +300,56 @@ pub fn wait_for_room(task: &Task) {
     }
     let mut state = STATE.lock();
     state.waited_ns = state.waited_ns.saturating_add(now().0.saturating_sub(begin.0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of records that are kept, of many.
+    fn kept(state: &mut AuditState) -> usize {
+        for _ in 0..2 * BEYOND + 100 {
+            if state.admits() {
+                state.waiting.push_back(AuditRecord { kind: 1, text: "".into() });
+            }
+        }
+        state.waiting.len()
+    }
+
+    #[test]
+    fn the_limit_holds_without_a_daemon_and_is_exceeded_a_little_with_one() {
+        let mut state = AuditState::new();
+        state.settings.backlog_limit = 10;
+        assert_eq!(kept(&mut state), 10);
+        assert_eq!(state.lost as usize, 2 * BEYOND + 90);
+        assert!(!state.has_room());
+        let mut state = AuditState::new();
+        (state.settings.backlog_limit, state.daemon.process) = (10, 7);
+        assert_eq!(kept(&mut state), 10 + BEYOND);
+    }
+
+    #[test]
+    fn nothing_is_lost_if_tasks_wait_without_limit() {
+        let mut state = AuditState::new();
+        (state.settings.backlog_limit, state.settings.failure) = (10, 2);
+        state.settings.enabled = Enabling::On;
+        assert_eq!((kept(&mut state), state.lost), (2 * BEYOND + 100, 0));
+        assert!(!state.has_room());
+    }
+
+    #[test]
+    fn calls_that_sleep_take_half_of_the_room_at_most() {
+        let mut state = AuditState::new();
+        (state.settings.backlog_limit, state.reserved) = (10, 1000);
+        assert!(state.has_room());
+        state.waiting.extend((0..5).map(|_| AuditRecord { kind: 1, text: "".into() }));
+        assert!(!state.has_room());
+    }
+
+    #[test]
+    fn a_rate_limit_loses_records() {
+        let mut state = AuditState::new();
+        (state.settings.backlog_limit, state.settings.rate_limit) = (0, 3);
+        assert!(kept(&mut state) < BEYOND && state.lost > 0);
+    }
 }

@@ -13,6 +13,11 @@ fn exe(task: &Task) -> Option<Vec<u8>> {
 
 /// Returns the facts of a task.
 pub fn facts(task: &Task) -> TaskFacts {
+    TaskFacts { program: exe(task).unwrap_or_default().into(), ..ids(task) }
+}
+
+/// Returns the facts of a task but for its program, which takes no lock of vfs.
+pub(super) fn ids(task: &Task) -> TaskFacts {
     let who = task.credentials();
     let (user, group) = (who.user, who.group);
     let context = security::monitor().filter(|_| security::is_enforced());
@@ -26,7 +31,7 @@ pub fn facts(task: &Task) -> TaskFacts {
         session: task.login.session(),
         personality: task.process.personality.load(Ordering::Relaxed),
         context: context.map(|monitor| monitor.context(who.subject.context())),
-        program: exe(task).unwrap_or_default().into(),
+        program: [].into(),
     }
 }
 

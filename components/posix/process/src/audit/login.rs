@@ -1,6 +1,9 @@
 //! The login uid of a task is set, and the record of it is written.
 use super::{AuditFeatures, Enabling, features, settings, terminal, write};
-use crate::{login::UNSET, task::Task};
+use crate::{
+    login::UNSET,
+    task::{Task, attention},
+};
 use audit::kind;
 use interfaces::monitor::Privileges;
 use vfs::{Capabilities, Errno, security};
@@ -20,6 +23,8 @@ pub fn log_in(task: &Task, user: u32) -> Result<(), Errno> {
             && security::has(&who.subject, Privileges::AUDIT_CONTROL)
     };
     let result = task.login.set(user, may_change);
+    // Rules ask for the login uid.
+    task.raise_attention(attention::RELOAD);
     if settings().enabled != Enabling::Off {
         let new = if result.is_ok() { (user, task.login.session()) } else { old };
         write(task, kind::LOGIN, |text, facts| {

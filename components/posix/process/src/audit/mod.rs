@@ -8,21 +8,29 @@
 //! Locks: `audit.rules`, `audit.signaller` and `audit.state` are leaves.
 //! Source: Linux `kernel/audit.c`, `kernel/auditfilter.c`.
 pub mod backlog;
+mod call;
+mod denial;
 mod facts;
 mod login;
+mod names;
 mod signaller;
 mod state;
 mod write;
 
+pub use call::AuditedCalls;
+pub(crate) use denial::refused_transition;
+pub use denial::{policy_loaded, refused_process, witnessed};
 pub(crate) use facts::command;
 pub use facts::{facts, terminal};
 pub use login::log_in;
 pub use signaller::{Signaller, last_signaller, note_signal};
 pub use state::{AuditFeatures, AuditSettings, Enabling, change, features, set_features, settings};
-pub use write::{config_change, stamp, write};
+pub use write::{config_change, write};
 
+use crate::{task::attention, tree};
 use alloc::sync::Arc;
 use audit::{AuditRule, RuleChange, RuleSet};
+use core::sync::atomic::{AtomicBool, Ordering};
 use rt::{
     lock_class,
     sync::{Once, RwLock},
@@ -66,5 +74,26 @@ pub fn edit_rules(edit: RuleEdit, rule: AuditRule) -> Result<(), RuleChange> {
     let old = core::mem::replace(&mut *place, Arc::new(new));
     drop(place);
     drop(old);
+    renew();
     Ok(())
+}
+
+/// Whether rules select calls and audit is on: other tasks need not look at the rules.
+static RULES_EXIST: AtomicBool = AtomicBool::new(false);
+
+/// Makes all tasks look at the rules before their next call but one: a call that is under way is done under the old rules.
+pub fn renew() {
+    let exist = settings().enabled != Enabling::Off && rules().has_calls();
+    let existed = RULES_EXIST.swap(exist, Ordering::AcqRel);
+    if !exist && !existed {
+        return;
+    }
+    let tree = tree::read();
+    for task in tree.known_tasks(tree.processes()) {
+        // A call is not interrupted: a task in one looks at its attention at the end of it.
+        match task.is_in_user_mode() {
+            true => task.summon(attention::RELOAD),
+            false => task.raise_attention(attention::RELOAD),
+        }
+    }
 }

@@ -6,15 +6,7 @@ use super::{
     rules, settings,
 };
 use crate::task::Task;
-use audit::{RecordText, StampedTime, kind};
-use core::sync::atomic::{AtomicU32, Ordering};
-
-/// Returns the stamp of a new event.
-pub fn stamp() -> StampedTime {
-    static SERIAL: AtomicU32 = AtomicU32::new(0);
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    StampedTime { wall_ms: rt::time::wall_ns() / 1_000_000, serial }
-}
+use audit::{RecordText, kind};
 
 /// Writes a record of a task, unless a rule excludes it.
 pub fn write(task: &Task, number: u16, text: impl FnOnce(&mut RecordText, &audit::TaskFacts)) {
@@ -22,7 +14,7 @@ pub fn write(task: &Task, number: u16, text: impl FnOnce(&mut RecordText, &audit
     if !rules().writes(number, &facts) {
         return;
     }
-    let mut record = RecordText::new(stamp());
+    let mut record = RecordText::new(task.audit.stamp());
     text(&mut record, &facts);
     backlog::push(Some(task), AuditRecord { kind: number, text: record.finish().into() });
 }

@@ -1,7 +1,6 @@
 //! Effects of exec on credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
 use super::{ExecRequest, file::Executable};
-use crate::files::sharing::Sharing;
-use interfaces::monitor::ObjectAccess;
+use crate::{audit, files::sharing::Sharing};
 use memory::Dumpable;
 use vfs::{
     Capabilities, Credentials, Errno,
@@ -104,11 +103,13 @@ fn enter(
     let may_change = !request.has_no_new_privileges && request.program.may_set_ids();
     let file = request.program.label()?;
     if may_change && let Some(file) = file {
-        new.subject = old.entered(file, wanted.as_deref()).map_err(|_| Errno::EACCES)?;
+        new.subject = old.entered(file, wanted.as_deref()).map_err(|_| {
+            audit::refused_transition(old, file);
+            Errno::EACCES
+        })?;
     }
-    for label in [file, program.label()?].into_iter().flatten() {
-        security::check(&new.subject, label, ObjectAccess::Execute)?;
-    }
+    request.program.admit(new)?;
+    program.admit(new)?;
     let most = new.subject.capabilities();
     let sets = &mut new.capabilities;
     sets.permitted &= most;

@@ -1,6 +1,7 @@
 //! [`Executable`]: a file to be executed, as pages.
 use crate::task::Task;
 use alloc::sync::Arc;
+use interfaces::monitor::ObjectAccess;
 use memory::Origin;
 use rt::PAGE_BYTES;
 use vfs::{
@@ -87,6 +88,16 @@ impl Executable {
         match &self.origin {
             Origin::File(file) => file.vnode().label().map(Some),
             Origin::System(_) | Origin::Segment(_) => Ok(None),
+        }
+    }
+    /// Checks that a subject may execute the program.
+    ///
+    /// # Errors
+    /// `EACCES`; errors of reading the label.
+    pub(super) fn admit(&self, who: &Credentials) -> Result<(), Errno> {
+        match &self.origin {
+            Origin::File(file) => file.vnode().admit(who, ObjectAccess::Execute),
+            Origin::System(_) | Origin::Segment(_) => Ok(()),
         }
     }
     /// Returns whether its mount lets programs change their rights.

@@ -141,6 +141,7 @@ impl AuditCaller<'_> {
                 core::mem::replace(&mut settings.enabled, state) as u32
             };
             self.change(("audit_enabled", enabled), field)?;
+            audit::renew();
         }
         if has(status::FAILURE) {
             if failure > 2 {

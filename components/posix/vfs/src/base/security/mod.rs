@@ -13,12 +13,15 @@ mod answers;
 mod label;
 mod level;
 mod own;
+mod refusal;
 mod subject;
 
 pub use answers::{made, within};
 pub use label::Label;
 pub use level::{LEVEL_SLOTS, Level, Sequence};
 pub use own::OwnContext;
+pub(crate) use refusal::tell;
+pub use refusal::{Witness, Witnessed, WitnessedEvent, witness};
 pub use subject::SecuritySubject;
 
 use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};

@@ -3,7 +3,7 @@ use super::Vnode;
 use crate::base::{
     credentials::Credentials,
     errno::Errno,
-    security::{self, Label, SecuritySubject},
+    security::{self, Label, SecuritySubject, Witnessed, WitnessedEvent},
 };
 use alloc::sync::Arc;
 use interfaces::{
@@ -47,11 +47,23 @@ impl Vnode {
         if !security::is_enforced() {
             return Ok(());
         }
-        Ok(security::check(subject, self.label()?, access)?)
+        let label = self.label()?;
+        security::check(subject, label, access).inspect_err(|_| {
+            self.tell(WitnessedEvent::Refused(access), subject, label);
+        })?;
+        Ok(())
     }
-    /// Returns whether the monitor allows an access to a vnode whose label is known.
+    #[cold]
+    fn tell(&self, event: WitnessedEvent, subject: &SecuritySubject, label: &'static Label) {
+        let (file_type, inode) = (self.file_type(), self.inode());
+        security::tell(&Witnessed { event, subject, label, file_type, inode });
+    }
+    /// Returns whether the monitor allows an access to a vnode whose label is known. A refusal is not told to audit.
     pub(crate) fn is_admitted(&self, who: &Credentials, access: ObjectAccess) -> bool {
-        self.admit(who, access).is_ok()
+        let label = self.label.get();
+        label.allows(&who.subject, access)
+            || !security::is_enforced()
+            || self.label().is_ok_and(|label| security::check(&who.subject, label, access).is_ok())
     }
     /// Returns the label, which is looked for if that was not done before.
     ///
@@ -133,6 +145,7 @@ impl Vnode {
         self.label.set(label);
         self.note_multilevel();
         self.note_changed(now);
+        self.tell(WitnessedEvent::Relabelled, &who.subject, label);
         Ok(())
     }
 }

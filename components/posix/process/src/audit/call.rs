@@ -1,0 +1,191 @@
+//! The audit of system calls ([`AuditedCalls`]).
+//!
+//! A task whose calls rules may select runs them in a loop of its own (`run`), so that others pay nothing. There, a call that no rule
+//! names costs a bit of a mask and a test of [`event::CallMark`]. For any other, the names of files are noted before the call, and the rules
+//! decide at its end.
+//!
+//! The names are read again from the program's memory: a program with two threads can have a call use another name than the one that is
+//! recorded. The file that is found by the name is recorded beside it.
+use super::{
+    Enabling, RULES_EXIST,
+    backlog::{self, AuditRecord},
+    facts::{command, facts, terminal},
+    names::{self, NotedName},
+    rules, settings,
+};
+use crate::{call::Call, event, task::Task};
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use audit::{
+    CallEnd, CallFacts, Candidates, NameFacts, RecordText, RuleSet, StampedTime, TaskFacts,
+    arguments, kind,
+};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as raw;
+use memory::AddressSpace;
+
+/// Result of an interrupted call, as Linux tells it.
+const INTERRUPTED: i64 = -4;
+/// The longest command line that is recorded.
+const ARGUMENTS_MAX: u64 = 1 << 20;
+
+/// The rules about the calls of a task.
+pub struct AuditedCalls {
+    rules: Arc<RuleSet>,
+    candidates: Candidates,
+}
+
+impl AuditedCalls {
+    /// Returns them; `None` if the task's calls are not audited.
+    #[inline]
+    pub fn of(task: &Task) -> Option<Box<AuditedCalls>> {
+        if RULES_EXIST.load(Ordering::Acquire) {
+            return AuditedCalls::found(task);
+        }
+        task.audit.set_audited(false);
+        task.audit.forget();
+        None
+    }
+    #[cold]
+    fn found(task: &Task) -> Option<Box<AuditedCalls>> {
+        let rules = rules();
+        let is_on = settings().enabled != Enabling::Off && rules.has_calls();
+        let is_audited =
+            is_on && !backlog::is_daemon(&task.process) && rules.audits_task(&facts(task));
+        task.audit.set_audited(is_audited);
+        let candidates = rules.candidates(task.login.user(), task.login.session());
+        is_audited.then(|| Box::new(AuditedCalls { rules, candidates }))
+    }
+    /// Does a call by `answer`, and audits it.
+    #[inline]
+    pub fn answer<I: Copy>(
+        &self,
+        call: &mut Call<'_>,
+        answer: impl Fn(&mut Call<'_>) -> Option<I>,
+    ) -> Option<I> {
+        // As on Linux, the low half of the register is the number.
+        let number = call.context.registers.rax as u32;
+        if self.candidates.0.has(number) {
+            return self.observe(call, number, answer);
+        }
+        let arguments = call.args();
+        let outcome = answer(call);
+        if call.task.audit.is_stamped() {
+            self.accompany(call, (number, arguments), outcome);
+        }
+        outcome
+    }
+    /// Does a call that a rule may select.
+    #[inline(never)]
+    fn observe<I: Copy>(
+        &self,
+        call: &mut Call<'_>,
+        number: u32,
+        answer: impl Fn(&mut Call<'_>) -> Option<I>,
+    ) -> Option<I> {
+        backlog::reserve(call.task);
+        let noted = names::note(call, number);
+        let arguments = call.args();
+        let outcome = answer(call);
+        self.finish(call, (number, arguments), noted, outcome);
+        backlog::release();
+        outcome
+    }
+    /// Writes the record of a call that no rule names and that another record is about.
+    #[cold]
+    fn accompany<I>(&self, call: &Call<'_>, made: (u32, [u64; 6]), outcome: Option<I>) {
+        self.finish(call, made, Vec::new(), outcome);
+    }
+    fn finish<I>(
+        &self,
+        call: &Call<'_>,
+        (number, all): (u32, [u64; 6]),
+        noted: Vec<NotedName>,
+        outcome: Option<I>,
+    ) {
+        let task = call.task;
+        let names = names::found(task, noted);
+        let end = match (number, outcome) {
+            (raw::__NR_exit | raw::__NR_exit_group, _) => CallEnd::Never,
+            (_, Some(_)) => CallEnd::Returned(INTERRUPTED),
+            (_, None) => CallEnd::Returned(call.context.registers.rax as i64),
+        };
+        let [a0, a1, a2, a3, ..] = all;
+        let arguments = [a0, a1, a2, a3];
+        let open_flags = names::open_flags(call, number, all);
+        let facts = facts(task);
+        let ended = CallFacts { number, arguments, open_flags, end, names: &names };
+        let rule = self.rules.selects(&facts, &ended);
+        let stamp = task.audit.take();
+        if rule.is_none() && stamp.is_none() {
+            return;
+        }
+        let event = SelectedEvent {
+            stamp: stamp.unwrap_or_else(event::stamp),
+            task,
+            rules: &self.rules,
+            facts: &facts,
+        };
+        event.write(kind::SYSCALL, |text| {
+            let (terminal, command) = (terminal(task), command(task));
+            text.put_call(&ended, &facts, (&terminal, &command), rule.map(|rule| &**rule));
+        });
+        let is_execution = matches!(number, raw::__NR_execve | raw::__NR_execveat);
+        let line = task.process.try_memory().map(|memory| command_line(&memory));
+        let line = line.unwrap_or_default();
+        if is_execution && end == CallEnd::Returned(0) {
+            event.write_arguments(&line);
+        }
+        event.write_rest(&line, &names);
+    }
+}
+
+/// The records of one event.
+struct SelectedEvent<'a> {
+    stamp: StampedTime,
+    task: &'a Task,
+    rules: &'a RuleSet,
+    facts: &'a TaskFacts,
+}
+
+impl SelectedEvent<'_> {
+    fn push(&self, number: u16, text: &str) {
+        if self.rules.writes(number, self.facts) {
+            backlog::push(Some(self.task), AuditRecord { kind: number, text: text.into() });
+        }
+    }
+    fn write(&self, number: u16, write: impl FnOnce(&mut RecordText)) {
+        let mut text = RecordText::new(self.stamp);
+        write(&mut text);
+        self.push(number, &text.finish());
+    }
+    /// Writes the arguments of a program that was executed.
+    fn write_arguments(&self, line: &[u8]) {
+        let all = line.strip_suffix(&[0]).unwrap_or(line);
+        let all: Vec<Vec<u8>> = all.split(|byte| *byte == 0).map(Vec::from).collect();
+        arguments(self.stamp, &all).iter().for_each(|text| self.push(kind::EXECVE, text));
+    }
+    /// Writes the records that are the last of an event.
+    fn write_rest(&self, line: &[u8], names: &[NameFacts]) {
+        let task = self.task;
+        if !names.is_empty() {
+            let fs = task.fs();
+            let directory = fs.working().describe(&fs.root()).text;
+            self.write(kind::CWD, |text| text.put_directory(&directory));
+        }
+        for (item, name) in names.iter().enumerate() {
+            self.write(kind::PATH, |text| text.put_name(item, name));
+        }
+        self.write(kind::PROCTITLE, |text| text.put_title(line));
+        self.write(kind::EOE, |_| {});
+    }
+}
+
+/// Returns the arguments of the program that a memory has, with a zero after each.
+fn command_line(memory: &AddressSpace) -> Vec<u8> {
+    let (start, end) = memory.layout().arguments;
+    let mut text = vec![0; end.saturating_sub(start).min(ARGUMENTS_MAX) as usize];
+    match memory.read_bytes(start, &mut text) {
+        Ok(()) => text,
+        Err(_) => Vec::new(),
+    }
+}
