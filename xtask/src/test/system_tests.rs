@@ -115,7 +115,7 @@ enum Root {
 }
 
 /// The packages of [`Root::Labelled`].
-const LABELLED: [&str; 3] = ["newrole", "policycoreutils", "selinux-utils"];
+const LABELLED: [&str; 4] = ["auditd", "newrole", "policycoreutils", "selinux-utils"];
 
 impl Root {
     fn image(self) -> Result<PathBuf> {
