@@ -64,7 +64,7 @@ impl Caller<'_> {
         let name = hidden_names::of_label(inner);
         let dentry = match self.lookup(&at.dentry, &name)? {
             Some(dentry) => dentry,
-            None => make(at, &name, inner)?,
+            None => make(at, &name, (inner, self.credentials.subject.level()))?,
         };
         let mount = at.mount.clone();
         Ok(Some(self.namespace.cross(Path { mount, dentry })))
@@ -77,7 +77,11 @@ impl Caller<'_> {
 }
 
 /// Makes a hidden directory in `at`, unless another thread has made it.
-fn make(at: &Path, name: &[u8], label: &'static Label) -> Result<Arc<Dentry>, Errno> {
+fn make(
+    at: &Path,
+    name: &[u8],
+    (label, level): (&'static Label, &Level),
+) -> Result<Arc<Dentry>, Errno> {
     let directory = at.vnode();
     let _names = directory.contents().write();
     let key = at.dentry.key(name);
@@ -96,6 +100,7 @@ fn make(at: &Path, name: &[u8], label: &'static Label) -> Result<Arc<Dentry>, Er
         target: &[],
         now: time::now(),
         label: if instance.stores_labels() { label.text() } else { &[] },
+        level: level.slot(),
         acls: NewAcls::default(),
     };
     let promised = Promised::take(name)?;
