@@ -249,6 +249,7 @@ fn packets(options: &Options) -> Result<u8> {
     let mut status = 0;
     for (package, name, what, count) in [
         ("packet", "no_packet_makes", "packets for each parser", count),
+        ("labels", "no_label_of_a_packet", "labels of packets", count),
         ("inet", "a_host_outlives_hostile_packets", "packets for whole hosts", count),
         ("netadmin", "mutated_messages_do_no_harm", "messages of netlink", requests),
         ("netadmin", "any_argument_of_an_ioctl", "arguments of ioctls", requests),

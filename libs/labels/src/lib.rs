@@ -7,6 +7,7 @@
 //! | [`SecrecyRange`] | the least and the greatest secrecy of a subject or a device |
 //! | [`Context`] | user, role, type and range, with the text that SELinux's tools know: `user:role:type:s0-s3:c0.c5` |
 //! | [`ContextTable`] | contexts under numbers of 32 bits |
+//! | [`wire`] | the options of packets that carry a secrecy: CIPSO and CALIPSO |
 //!
 //! Nothing here decides who may do something: that is the monitor's part.
 //!
@@ -16,6 +17,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod categories;
 mod context;
@@ -24,6 +27,7 @@ mod secrecy;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod wire;
 
 pub use categories::{CATEGORIES, Categories};
 pub use context::{CONTEXT_MAX, Context, ContextError};
