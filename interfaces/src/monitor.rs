@@ -4,8 +4,9 @@
 //! as the policy holds that made it.
 use alloc::{string::String, sync::Arc, vec::Vec};
 use bitflags::bitflags;
+use core::num::NonZeroU32;
 use interfaces_macro::interface;
-use labels::{Context, ContextId, Grade};
+use labels::{Context, ContextId, Grade, SecrecyRange};
 
 /// The kinds of access to an object. Sending a signal, locking and reading a FIFO are writes; looking into a process is reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +187,15 @@ pub struct DomainRights {
     pub capabilities: CapabilityMask,
 }
 
+/// The secrecies that the packets of a network interface may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRule {
+    /// The secrecies: one, unless packets tell theirs.
+    pub range: SecrecyRange,
+    /// The domain of interpretation by which each packet tells its secrecy (CIPSO, CALIPSO); `None` if it tells none.
+    pub domain: Option<NonZeroU32>,
+}
+
 /// A monitor, which has a policy at every moment: at first the one that it ships.
 #[interface(direct)]
 pub trait Monitor: Send + Sync {
@@ -259,6 +269,8 @@ pub trait Monitor: Send + Sync {
     fn within(&self, subject: ContextId, place: ContextId) -> Result<ContextId, Denial>;
     /// Returns the context of the device at `path`, if the policy names it.
     fn device(&self, path: &str) -> Option<ContextId>;
+    /// Returns the rule of the network interface called `name`.
+    fn link(&self, name: &str) -> LinkRule;
     /// Returns the contexts that a user may have after entering from `subject`.
     fn contexts_of(&self, subject: &Context, user: &str) -> Vec<Context>;
     /// Returns the policy's text.

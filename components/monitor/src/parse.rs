@@ -14,6 +14,8 @@
 //! allow admin_t from user_t by shell_exec_t          it does if the process asked for it
 //! make tmp_t in root_t by init_t                     the type of what a domain makes in directories of a type
 //! device /dev/sd* type disk_t range s15:c0.c1023     the last rule that fits a device holds
+//! interface eth0 range s1                            a network interface: every packet has that level
+//! interface eth1 range s0-s3:c0.c7 domain 5          each packet carries its level by that domain of interpretation
 //! initial kernel system_u:system_r:kernel_t:s0-s15:c0.c1023     kernel, unlabeled, file, netif and netmsg; each once
 //! ```
 //! Names may be used before their statement. A policy with a fault is refused whole.
@@ -28,11 +30,13 @@ use alloc::{
     vec::Vec,
 };
 use core::fmt;
-use interfaces::monitor::{CapabilityMask, DomainRights, Initial, Privileges};
+use interfaces::monitor::{CapabilityMask, DomainRights, Initial, LinkRule, Privileges};
 use labels::{Categories, Context, Grade, Secrecy, SecrecyRange};
 
 /// The greatest length of a policy's text, in bytes.
 const TEXT_MAX: usize = 1 << 20;
+/// The name of the interface that leads to this host itself.
+const LOOPBACK: &str = "lo";
 
 /// A fault in a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,12 @@ pub enum Fault {
     Context,
     /// The path of a device does not begin with `/`.
     Path,
+    /// The domain of interpretation of a network interface is no number from 1 on.
+    Interpretation,
+    /// A network interface has several levels, and no domain of interpretation by which packets would tell theirs.
+    NoInterpretation,
+    /// The loopback interface, whose packets have the level of their sender.
+    Loopback,
     /// An initial context is missing.
     NoInitial,
 }
@@ -89,6 +99,9 @@ impl Fault {
             Fault::Range => "this is no level, category or range",
             Fault::Context => "this is no context under the policy",
             Fault::Path => "a device has a path that begins with /",
+            Fault::Interpretation => "a domain of interpretation is a number from 1 on",
+            Fault::NoInterpretation => "an interface of several levels needs a domain",
+            Fault::Loopback => "packets of loopback have the level of their sender",
             Fault::NoInitial => "an initial context is missing",
         }
     }
@@ -282,6 +295,7 @@ impl<'t> Reading<'t> {
             "allow" => self.entry(words, DomainEntry::OnRequest),
             "make" => self.make(words),
             "device" => self.device(words),
+            "interface" => self.interface(words),
             "initial" => self.initial(words),
             _ => Err((Fault::Statement, statement)),
         }
@@ -376,6 +390,27 @@ impl<'t> Reading<'t> {
         let (kind, range) = (checked_name(words.after("type")?)?, range(words.after("range")?)?);
         self.uses(Use::Type(kind));
         self.policy.devices.push(DeviceRule { path: path.into(), kind: kind.into(), range });
+        Ok(())
+    }
+    fn interface(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {
+        let name = words.next()?;
+        if name == LOOPBACK {
+            return Err((Fault::Loopback, name));
+        }
+        let range = range(words.after("range")?)?;
+        let domain = match words.option()? {
+            None if range != SecrecyRange::single(*range.low()) => {
+                return Err((Fault::NoInterpretation, name));
+            }
+            None => None,
+            Some(("domain", word)) => {
+                let number = word.parse().ok();
+                Some(number.ok_or((Fault::Interpretation, word))?)
+            }
+            Some((option, _)) => return Err((Fault::Words, option)),
+        };
+        let rule = LinkRule { range, domain };
+        self.policy.links.push((name.into(), rule));
         Ok(())
     }
     fn initial(&mut self, words: &mut Words<'t>) -> Result<(), Faulty<'t>> {

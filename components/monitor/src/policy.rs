@@ -4,8 +4,8 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use interfaces::monitor::{CapabilityMask, DomainRights, Initial, Privileges};
-use labels::{Context, Grade, SecrecyRange};
+use interfaces::monitor::{CapabilityMask, DomainRights, Initial, LinkRule, Privileges};
+use labels::{Context, Grade, Secrecy, SecrecyRange};
 
 /// The role of objects, which every user has.
 pub(crate) const OBJECT_ROLE: &str = "object_r";
@@ -57,6 +57,8 @@ pub struct SecurityPolicy {
     /// From domain and type of directory to the type of what is made there.
     pub(crate) makes: BTreeMap<(String, String), String>,
     pub(crate) devices: Vec<DeviceRule>,
+    /// Names of network interfaces.
+    pub(crate) links: Vec<(String, LinkRule)>,
     pub(crate) initial: BTreeMap<Initial, Context>,
 }
 
@@ -123,10 +125,24 @@ impl SecurityPolicy {
     /// Returns the type and the range of the device at `path`, if the policy names it. The last rule that fits holds; `*` at the end
     /// of a path stands for any rest.
     pub fn device(&self, path: &str) -> Option<(&str, &SecrecyRange)> {
-        let fits = |rule: &&DeviceRule| match rule.path.strip_suffix('*') {
-            Some(start) => path.starts_with(start),
-            None => path == rule.path,
-        };
-        self.devices.iter().rev().find(fits).map(|rule| (rule.kind.as_str(), &rule.range))
+        let found = self.devices.iter().rev().find(|rule| fits(&rule.path, path));
+        found.map(|rule| (rule.kind.as_str(), &rule.range))
+    }
+    /// Returns the rule of the network interface called `name`: the last that fits, or the level of `initial netif`.
+    pub fn link(&self, name: &str) -> LinkRule {
+        let found = self.links.iter().rev().find(|(pattern, _)| fits(pattern, name));
+        found.map(|(_, rule)| *rule).unwrap_or_else(|| {
+            let context = self.initial(Initial::Interface);
+            let secrecy = context.map_or(Secrecy::HIGH, |context| *context.range().low());
+            LinkRule { range: SecrecyRange::single(secrecy), domain: None }
+        })
+    }
+}
+
+/// Returns whether a name is the one of a rule; `*` at the end of that stands for any rest.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
     }
 }

@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 use interfaces::{
-    monitor::{Denial, DomainRights, Initial, Monitor, ObjectAccess},
+    monitor::{Denial, DomainRights, Initial, LinkRule, Monitor, ObjectAccess},
     offer::Offer,
 };
 use labels::{Context, ContextId, ContextTable, Grade};
@@ -194,6 +194,9 @@ impl Monitor for ReferenceMonitor {
             Context::new(names, *range).ok()?
         };
         self.number(&context).ok()
+    }
+    fn link(&self, name: &str) -> LinkRule {
+        self.state.read().policy.link(name)
     }
     fn contexts_of(&self, subject: &Context, user: &str) -> Vec<Context> {
         self.state.read().policy.contexts_of(subject, user)

@@ -6,6 +6,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
+use core::num::NonZeroU32;
 use interfaces::monitor::{CapabilityMask, Denial, Initial, Monitor, ObjectAccess, Privileges};
 use labels::{Context, Grade, SecrecyRange};
 use proptest::prelude::*;
@@ -259,6 +260,12 @@ fn a_policy_with_a_fault_is_refused_with_its_line() {
         ("make x_t in tmp_t by admin_t", Fault::Unknown, "x_t"),
         ("device dev/sda type disk_t range s0", Fault::Path, "dev/sda"),
         ("device /dev/sda type disk_t range x", Fault::Range, "x"),
+        ("interface lo range s1", Fault::Loopback, "lo"),
+        ("interface eth0 range s0-s1", Fault::NoInterpretation, "eth0"),
+        ("interface eth0 range s0-s1 domain 0", Fault::Interpretation, "0"),
+        ("interface eth0 range s0-s1 doi 1", Fault::Words, "doi"),
+        ("interface eth0 range s1-s0", Fault::Range, "s1-s0"),
+        ("interface eth0 range s0 domain 1 more", Fault::Words, "more"),
         ("initial any a:b:c:s0", Fault::Unknown, "any"),
         ("initial file a:b:c", Fault::Context, "a:b:c"),
         ("initial file system_u:object_r:tmp_t:s0", Fault::Twice, "file"),
@@ -288,7 +295,7 @@ fn a_policy_with_a_fault_is_refused_with_its_line() {
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(
-        lines in proptest::collection::vec("(type|domain|role|user|enter|make|device|initial|level)( [a-z_,:/s0-9]{0,9}){0,7}", 0..20),
+        lines in proptest::collection::vec("(type|domain|role|user|enter|make|device|interface|initial|level)( [a-z_,:/s0-9]{0,9}){0,7}", 0..20),
     ) {
         let _ = SecurityPolicy::parse(lines.join("\n").as_bytes());
     }
@@ -309,6 +316,20 @@ proptest! {
             prop_assert!(to.range().low().dominates(from.range().low()));
         }
     }
+}
+
+#[test]
+fn the_last_statement_that_fits_an_interface_holds() {
+    let text =
+        format!("{POLICY}interface eth* range s2\ninterface eth1 range s0-s3:c0.c7 domain 9\n");
+    let policy = SecurityPolicy::parse(text.as_bytes()).unwrap();
+    let rule = |name| {
+        let rule = policy.link(name);
+        (rule.range.to_string(), rule.domain.map(NonZeroU32::get))
+    };
+    assert_eq!(rule("eth0"), ("s2".into(), None));
+    assert_eq!(rule("eth1"), ("s0-s3:c0.c7".into(), Some(9)));
+    assert_eq!(rule("wlan0"), ("s0".into(), None));
 }
 
 #[test]
