@@ -18,6 +18,7 @@
 use alloc::{borrow::Cow, boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 pub use interfaces_macro::Marshal;
+use labels::SecrecyId;
 
 /// A value that can be encoded as bytes and decoded from them.
 pub trait Marshal: Sized {
@@ -118,6 +119,15 @@ macro_rules! marshal_tuples {
     )*};
 }
 marshal_tuples! { (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) }
+
+impl Marshal for SecrecyId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(from: &mut &[u8]) -> Option<SecrecyId> {
+        Marshal::take(from).map(SecrecyId)
+    }
+}
 
 /// No bytes. A list of such values cannot be decoded.
 impl Marshal for () {

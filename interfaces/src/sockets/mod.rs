@@ -15,6 +15,7 @@ mod header_options;
 mod kept;
 mod network;
 mod options;
+mod packet_labels;
 pub mod remote;
 mod resume;
 mod stream;
@@ -53,6 +54,7 @@ pub use network::{
     QuickAcknowledge, SentDatagram, SocketFamilies, SocketOwner, StreamInfo, StreamSocket,
 };
 pub use options::{CongestionControl, IpOptions, Membership, PathDiscovery, StreamOptions};
+pub use packet_labels::{LabelFault, LabelOption, LinkLabel, PacketLabels};
 pub use resume::{KeptDatagram, KeptListening, KeptPort, KeptStream, ResumableNetwork};
 pub use stream::{Counters, SocketEvents, SocketObserver, Stream, StreamState};
 pub use taps::{

@@ -4,12 +4,13 @@
 //! and keeps. No call waits: a call that starts something ends at once, and the socket's observer hears of the end.
 use super::{
     DatagramQueue, ExtensionHeaders, IpOptions, Ipv4OptionList, LinkTaps, Membership,
-    NetworkAdministration, Payload, SocketError, Stream, StreamOptions, Tunnels,
+    NetworkAdministration, PacketLabels, Payload, SocketError, Stream, StreamOptions, Tunnels,
 };
 use crate::marshal::Marshal;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
 use interfaces_macro::interface;
+use labels::SecrecyId;
 
 /// The families of packets that a socket takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
@@ -50,6 +51,8 @@ pub struct SocketOwner {
     /// Inode of the socket, by which /proc/net and sock_diag name it. Zero for a connection of a listener: its stream tells the
     /// owner, once it has one.
     pub inode: u64,
+    /// The secrecy of its packets.
+    pub label: SecrecyId,
 }
 
 /// The end of a socket's use.
@@ -333,6 +336,13 @@ pub trait Network: Send + Sync {
     /// Returns the maker of tunnels; `None` if the stack has none.
     fn tunnels(&self) -> Option<Arc<dyn Tunnels>> {
         None
+    }
+    /// Gives the stack the labels of interfaces and packets, also when they have changed. Without them all packets are alike.
+    ///
+    /// # Errors
+    /// `Unsupported` if the stack has none.
+    fn set_labels(&self, _labels: Arc<dyn PacketLabels>) -> Result<(), SocketError> {
+        Err(SocketError::Unsupported)
     }
     /// Returns the stack's administration.
     fn administration(&self) -> Arc<dyn NetworkAdministration>;

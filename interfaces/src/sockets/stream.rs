@@ -26,6 +26,7 @@ use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::any::Any;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use labels::SecrecyId;
 use rt::{
     NoMemory, PAGE_BYTES, lock_class,
     memory::Frame,
@@ -182,11 +183,12 @@ impl Stream {
         StreamState::from_bits_truncate(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the owner: user and inode 0 until [`Stream::set_owner`].
+    /// Returns the owner, without its label: user and inode 0 until [`Stream::set_owner`].
     pub fn owner(&self) -> SocketOwner {
         SocketOwner {
             user: self.user.load(Ordering::Relaxed),
             inode: self.inode.load(Ordering::Relaxed),
+            label: SecrecyId::NONE,
         }
     }
     /// Sets the owner. The client does it when a program accepts a connection that a listener made.

@@ -7,6 +7,7 @@ use crate::{marshal::Marshal, nic::MacAddress};
 use alloc::{sync::Arc, vec::Vec};
 use bpf::PacketBytes;
 use interfaces_macro::interface;
+use labels::SecrecyId;
 
 /// Kinds of frames by their receiver (`PACKET_HOST` and so on).
 pub mod packet_kind {
@@ -139,6 +140,6 @@ pub trait LinkTap: Send + Sync {
 /// The maker of taps of a stack.
 #[interface(direct)]
 pub trait LinkTaps: Send + Sync {
-    /// Makes a tap that sees nothing before it is bound.
-    fn open(&self, tap: Arc<dyn FrameTap>) -> Arc<dyn LinkTap>;
+    /// Makes a tap that sees nothing before it is bound, and then only frames that `label` dominates.
+    fn open(&self, tap: Arc<dyn FrameTap>, label: SecrecyId) -> Arc<dyn LinkTap>;
 }

@@ -6,6 +6,7 @@ use super::{AdministrationError, LinkCounts, SocketError, TunnelRecord};
 use crate::nic::{ChecksumState, MacAddress, Offloads, Packet, PacketSegment};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces_macro::interface;
+use labels::SecrecyId;
 
 /// The layer whose packets a tunnel carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct TunnelRequest<'r> {
     pub mac: MacAddress,
     /// The link has a carrier.
     pub has_carrier: bool,
+    /// The secrecy of its packets.
+    pub label: SecrecyId,
 }
 
 /// The properties of a tunnel's interface that matter at its other end.

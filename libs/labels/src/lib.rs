@@ -6,7 +6,7 @@
 //! | [`Grade`] | integrity: tcb, admin, user or untrusted |
 //! | [`SecrecyRange`] | the least and the greatest secrecy of a subject or a device |
 //! | [`Context`] | user, role, type and range, with the text that SELinux's tools know: `user:role:type:s0-s3:c0.c5` |
-//! | [`ContextTable`] | contexts under numbers of 32 bits |
+//! | [`ContextTable`], [`SecrecyTable`] | contexts and secrecies under numbers of 32 bits |
 //! | [`wire`] | the options of packets that carry a secrecy: CIPSO and CALIPSO |
 //!
 //! Nothing here decides who may do something: that is the monitor's part.
@@ -33,4 +33,4 @@ pub use categories::{CATEGORIES, Categories};
 pub use context::{CONTEXT_MAX, Context, ContextError};
 pub use grade::Grade;
 pub use secrecy::{LEVEL_MAX, Relation, Secrecy, SecrecyRange};
-pub use table::{ContextId, ContextTable, TableFull};
+pub use table::{ContextId, ContextTable, SecrecyId, SecrecyTable, TableFull};

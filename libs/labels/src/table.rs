@@ -1,5 +1,5 @@
-//! [`ContextTable`]: contexts under numbers.
-use crate::Context;
+//! [`ContextTable`] and [`SecrecyTable`]: contexts and secrecies under numbers.
+use crate::{Context, Secrecy};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 /// The number of a context in its table: small to keep beside a subject or an object.
@@ -53,5 +53,49 @@ impl ContextTable {
     /// Returns whether there is no context.
     pub fn is_empty(&self) -> bool {
         self.contexts.is_empty()
+    }
+}
+
+/// The number of a secrecy in its table: small to keep beside a socket or a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecrecyId(pub u32);
+
+impl SecrecyId {
+    /// No secrecy: everything has this number in a system without labels.
+    pub const NONE: SecrecyId = SecrecyId(0);
+    /// A secrecy that is told with each packet. No table gives this number.
+    pub const TOLD: SecrecyId = SecrecyId(u32::MAX);
+}
+
+/// Secrecies and their numbers, which stay for ever. Equal numbers are equal secrecies.
+#[derive(Debug, Default)]
+pub struct SecrecyTable {
+    secrecies: Vec<Secrecy>,
+    numbers: BTreeMap<Secrecy, SecrecyId>,
+}
+
+impl SecrecyTable {
+    /// Returns the number of a secrecy that the table has.
+    pub fn find(&self, secrecy: &Secrecy) -> Option<SecrecyId> {
+        self.numbers.get(secrecy).copied()
+    }
+    /// Returns the number of a secrecy, which is new if the table has it not. A table has `most` at most.
+    ///
+    /// # Errors
+    /// [`TableFull`].
+    pub fn intern(&mut self, secrecy: &Secrecy, most: usize) -> Result<SecrecyId, TableFull> {
+        if let Some(number) = self.find(secrecy) {
+            return Ok(number);
+        }
+        let count = self.secrecies.len();
+        let number = u32::try_from(count + 1).ok().filter(|number| *number != SecrecyId::TOLD.0);
+        let number = SecrecyId(number.filter(|_| count < most).ok_or(TableFull)?);
+        self.secrecies.push(*secrecy);
+        self.numbers.insert(*secrecy, number);
+        Ok(number)
+    }
+    /// Returns the secrecy of a number.
+    pub fn get(&self, number: SecrecyId) -> Option<&Secrecy> {
+        self.secrecies.get(usize::try_from(number.0.checked_sub(1)?).ok()?)
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the arithmetic and of the text.
 use crate::{
     CATEGORIES, Categories, Context, ContextError, ContextId, ContextTable, Grade, LEVEL_MAX,
-    Relation, Secrecy, SecrecyRange, TableFull,
+    Relation, Secrecy, SecrecyId, SecrecyRange, SecrecyTable, TableFull,
 };
 use alloc::{
     format,
@@ -153,6 +153,20 @@ fn texts_that_are_no_contexts_are_refused_with_the_reason() {
         assert_eq!(text.parse::<Context>(), Err(error), "{text:.40}");
     }
     assert_eq!("u:r:t:s0:c1-s1".parse::<Context>(), Err(ContextError::Range));
+}
+
+#[test]
+fn a_table_gives_each_secrecy_one_number_and_ends_at_its_limit() {
+    let mut table = SecrecyTable::default();
+    assert_eq!((table.get(SecrecyId::NONE), table.find(&Secrecy::LOW)), (None, None));
+    let low = table.intern(&Secrecy::LOW, 2).unwrap();
+    let high = table.intern(&Secrecy::HIGH, 2).unwrap();
+    assert!(low != high && ![low, high].contains(&SecrecyId::NONE));
+    assert_eq!((table.intern(&Secrecy::LOW, 2), table.find(&Secrecy::HIGH)), (Ok(low), Some(high)));
+    assert_eq!((table.get(low), table.get(high)), (Some(&Secrecy::LOW), Some(&Secrecy::HIGH)));
+    let other = Secrecy::new(1, Categories::NONE).unwrap();
+    assert_eq!(table.intern(&other, 2), Err(TableFull));
+    assert_eq!((table.get(SecrecyId::TOLD), table.get(SecrecyId(3))), (None, None));
 }
 
 #[test]

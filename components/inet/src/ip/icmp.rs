@@ -113,6 +113,7 @@ impl<B: Buffer> Stack<B> {
             length: header.total_length() as u32,
             payload: quote.part(header.length()..usize::MAX),
             interface: delivery.origin.interface,
+            label: delivery.origin.label,
         };
         // Fragments behind the first have no ports.
         if header.place().offset == 0 {
@@ -148,6 +149,7 @@ impl<B: Buffer> Stack<B> {
             source: (delivery.cast == Cast::Unicast).then_some(delivery.destination),
             interface: bound_for(delivery),
             traffic_class: delivery.traffic_class,
+            label: delivery.origin.label,
             ..SendRequest::new(delivery.source, protocol::ICMP)
         };
         self.send_icmp(run, &request, (reply, options), data);
@@ -198,6 +200,7 @@ impl<B: Buffer> Stack<B> {
             source: Some(delivery.destination),
             interface: bound_for(delivery),
             traffic_class: CONTROL_CLASS | delivery.traffic_class & SERVICE_BITS,
+            label: delivery.origin.label,
             ..SendRequest::new(delivery.source, protocol::ICMP)
         };
         self.send_icmp(run, &request, (message, options), quote);
@@ -220,9 +223,13 @@ impl<B: Buffer> Stack<B> {
         }
         let Ok(parsed) = Ipv4::parse_quoted(head) else { return };
         let Some(network) = Arrival::new(head, &packet.payload, head.len()) else { return };
+        let Some(label) = self.label_of_sent(run, interface, |link| self.told4(run, link, &parsed))
+        else {
+            return;
+        };
         let source = IpAddr::V4(parsed.header.source());
         let delivery = Delivery {
-            origin: PacketOrigin { interface, cast: Cast::Unicast, is_looped: true },
+            origin: PacketOrigin { interface, cast: Cast::Unicast, is_looped: true, label },
             cast: Cast::Unicast,
             source,
             destination: source,

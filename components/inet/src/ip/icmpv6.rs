@@ -76,6 +76,7 @@ impl<B: Buffer> Stack<B> {
             source: (delivery.cast == Cast::Unicast).then_some(delivery.destination),
             interface: bound_for(delivery),
             traffic_class: delivery.traffic_class,
+            label: delivery.origin.label,
             ..SendRequest::new(delivery.source, protocol::ICMPV6)
         };
         self.send_icmpv6(run, &request, reply.header().as_bytes(), data);
@@ -125,6 +126,7 @@ impl<B: Buffer> Stack<B> {
         let request = SendRequest {
             source: (delivery.cast == Cast::Unicast).then_some(delivery.destination),
             interface: bound_for(delivery),
+            label: delivery.origin.label,
             ..SendRequest::new(delivery.source, protocol::ICMPV6)
         };
         self.send_icmpv6(run, &request, message.header().as_bytes(), quote);
@@ -144,9 +146,14 @@ impl<B: Buffer> Stack<B> {
         let head = packet.headers.as_slice();
         let Ok(header) = Ipv6Header::parse_quoted(head) else { return };
         let Some(network) = Arrival::new(head, &packet.payload, head.len()) else { return };
+        let Some(label) =
+            self.label_of_sent(run, interface, |link| self.told6(run, link, &network))
+        else {
+            return;
+        };
         let source = IpAddr::V6(header.source());
         let delivery = Delivery {
-            origin: PacketOrigin { interface, cast: Cast::Unicast, is_looped: true },
+            origin: PacketOrigin { interface, cast: Cast::Unicast, is_looped: true, label },
             cast: Cast::Unicast,
             source,
             destination: source,
@@ -195,6 +202,7 @@ impl<B: Buffer> Stack<B> {
             length: header.total_length() as u32,
             payload: quote.part(walk.payload..usize::MAX),
             interface: delivery.origin.interface,
+            label: delivery.origin.label,
         };
         // Fragments behind the first have no ports.
         if walk.fragment.is_none_or(|fragment| fragment.header.place().offset == 0) {

@@ -12,6 +12,7 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr};
+use labels::SecrecyId;
 use packet::{
     ethernet::{self, Ethernet, ethertype},
     icmp::{IcmpMessage, unreachable},
@@ -32,8 +33,10 @@ impl<B: Buffer> Stack<B> {
         let Some(interface) = self.up(run, index) else {
             return self.dropped(DropReason::InterfaceDown);
         };
+        let label = interface.label.of_packets();
         if interface.is_headerless() {
-            let origin = PacketOrigin { interface: index, cast: Cast::Unicast, is_looped: false };
+            let cast = Cast::Unicast;
+            let origin = PacketOrigin { interface: index, cast, is_looped: false, label };
             return self.input_packet(run, origin, frame);
         }
         let Ok(parsed) = Ethernet::parse(frame.head()) else {
@@ -47,7 +50,7 @@ impl<B: Buffer> Stack<B> {
             // A card that receives everything receives what is for others.
             _ => return self.dropped(DropReason::NotForUs),
         };
-        let origin = PacketOrigin { interface: index, cast, is_looped: false };
+        let origin = PacketOrigin { interface: index, cast, is_looped: false, label };
         let payload = frame.part(ethernet::HEADER_LENGTH..usize::MAX);
         match parsed.header.ethertype.get() {
             ethertype::IPV4 | ethertype::IPV6 => self.input_packet(run, origin, &payload),
@@ -76,10 +79,16 @@ impl<B: Buffer> Stack<B> {
             _ => self.dropped(DropReason::Malformed),
         }
     }
-    fn input4(&self, run: &mut StackRun<'_, B>, origin: PacketOrigin, packet: &Arrival<'_, B>) {
+    fn input4(&self, run: &mut StackRun<'_, B>, mut origin: PacketOrigin, packet: &Arrival<'_, B>) {
         let Ok(parsed) = Ipv4::parse(packet.head(), packet.length()) else {
             return self.dropped(DropReason::Malformed);
         };
+        if origin.label == SecrecyId::TOLD {
+            match self.told4(run, origin.interface, &parsed) {
+                Some(label) => origin.label = label,
+                None => return,
+            }
+        }
         let header = parsed.header;
         let network = packet.part(0..header.total_length());
         let (source, destination) = (header.source(), header.destination());

@@ -14,6 +14,7 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv6Addr};
+use labels::SecrecyId;
 use packet::{
     icmpv6::Icmpv6Message,
     ipv6::{self, Audience, Ipv6Header, Walk, WalkFault, solicited_node},
@@ -23,12 +24,18 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn input6(
         &self,
         run: &mut StackRun<'_, B>,
-        origin: PacketOrigin,
+        mut origin: PacketOrigin,
         packet: &Arrival<'_, B>,
     ) {
         let Ok(header) = Ipv6Header::parse(packet.head(), packet.length()) else {
             return self.dropped(DropReason::Malformed);
         };
+        if origin.label == SecrecyId::TOLD {
+            match self.told6(run, origin.interface, packet) {
+                Some(label) => origin.label = label,
+                None => return,
+            }
+        }
         let network = packet.part(0..header.total_length());
         let (source, destination) = (header.source(), header.destination());
         if !origin.is_looped && is_martian6(run, source, destination) {

@@ -9,6 +9,7 @@ pub mod icmp;
 pub mod icmpv6;
 pub mod input;
 pub mod input6;
+mod label;
 pub mod ndp;
 pub mod options;
 pub mod output;

@@ -99,6 +99,10 @@ impl<B: Buffer> Stack<B> {
         (source, destination): (Ipv4Addr, Ipv4Addr),
         mut packet: Departure<B>,
     ) -> Result<(), SendError> {
+        if path.label_length > 0 {
+            let (path, request) = self.label4(run, (path, request), &mut packet)?;
+            return self.send4(run, &path, &request, (source, destination), packet);
+        }
         let length = ipv4::HEADER_LENGTH + packet.length_when_cut();
         let fits = length <= path.mtu as usize;
         let cutting = match (request.discovery, fits) {
@@ -184,7 +188,12 @@ impl<B: Buffer> Stack<B> {
         let Some(interface) = configuration.interface(path.interface) else {
             return self.dropped(DropReason::InterfaceDown);
         };
-        let origin = PacketOrigin { interface: interface.index, cast: path.cast, is_looped: true };
+        let origin = PacketOrigin {
+            interface: interface.index,
+            cast: path.cast,
+            is_looped: true,
+            label: request.label,
+        };
         if path.is_local || interface.is_loopback() {
             run.events.add(PacketEvent::LoopPackets, 1);
             run.events.add(PacketEvent::LoopOctets, packet.length() as u64);

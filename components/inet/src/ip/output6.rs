@@ -25,6 +25,10 @@ impl<B: Buffer> Stack<B> {
         (source, destination): (Ipv6Addr, Ipv6Addr),
         mut packet: Departure<B>,
     ) -> Result<(), SendError> {
+        if path.label_length > 0 {
+            let (path, request) = self.label6(run, (path, request), &mut packet)?;
+            return self.send6(run, &path, &request, (source, destination), packet);
+        }
         let mut next_header = request.protocol;
         if request.extension.bytes > 0 {
             next_header = request.extension.first;

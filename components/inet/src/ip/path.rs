@@ -14,6 +14,7 @@ use crate::{
 };
 use core::net::{IpAddr, Ipv4Addr};
 use interfaces::sockets::{PathDiscovery, RouteMetrics};
+use labels::SecrecyId;
 use packet::{ipv4, ipv6};
 
 /// The bytes at the front of a packet that belong to its header of IP: options of IPv4, or extension headers of IPv6.
@@ -52,10 +53,12 @@ pub struct SendRequest {
     pub is_looped: bool,
     /// Properties of the socket that choose the route.
     pub sender: SenderTraits,
+    /// The secrecy. [`SecrecyId::NONE`] are the messages by which the stack itself gets along with its neighbours.
+    pub label: SecrecyId,
 }
 
 impl SendRequest {
-    /// Returns a request without special wishes.
+    /// Returns a request without special wishes, of no secrecy.
     pub fn new(destination: IpAddr, protocol: u8) -> SendRequest {
         SendRequest {
             source: None,
@@ -69,6 +72,7 @@ impl SendRequest {
             extension: HeaderExtension::default(),
             is_looped: true,
             sender: SenderTraits::default(),
+            label: SecrecyId::NONE,
         }
     }
     /// Returns the properties that choose the route.
@@ -91,7 +95,7 @@ pub enum SendError {
     NoRoute,
     /// A route says that the host is unreachable (`EHOSTUNREACH`).
     Unreachable,
-    /// A route forbids it (`EACCES`).
+    /// A route, or the label of the interface, forbids it (`EACCES`).
     Prohibited,
     /// A route swallows it (`EINVAL`).
     Blackhole,
@@ -134,6 +138,8 @@ pub struct Path {
     pub cast: Cast,
     /// The receiver is this host.
     pub is_local: bool,
+    /// Bytes of options, or of a header, by which each packet tells its secrecy. The MTU does not count them.
+    pub label_length: u8,
 }
 
 impl Path {
@@ -202,12 +208,13 @@ impl<B: Buffer> Stack<B> {
         let given = |number| Some(route.metrics.get(number)).filter(|value| *value != 0);
         let limits = [given(RouteMetrics::MTU), known];
         let mtu = limits.into_iter().flatten().fold(link, u32::min);
+        let label_length = if is_local { 0 } else { self.label_length(run, request, interface)? };
         let is_broadcast = route.kind == RouteKind::Broadcast;
         Ok(Path {
             interface: interface.index,
             next_hop,
             source,
-            mtu,
+            mtu: mtu.saturating_sub(label_length.into()),
             hop_limit: request
                 .hop_limit
                 .or(given(RouteMetrics::HOP_LIMIT).map(|hops| hops as u8))
@@ -215,6 +222,7 @@ impl<B: Buffer> Stack<B> {
             advertised_segment: route.metrics.get(RouteMetrics::ADVERTISED_SEGMENT) as u16,
             cast: if is_broadcast { Cast::Broadcast } else { Cast::Unicast },
             is_local,
+            label_length,
         })
     }
     /// Returns the path of packets of a connection. Of IPv4 the source that a first look finds chooses the route at a second one, as
@@ -289,17 +297,19 @@ impl<B: Buffer> Stack<B> {
         let chosen = request
             .source
             .or_else(|| sources::source(run.configuration, interface, destination, destination));
+        let label_length = self.label_length(run, request, interface)?;
         let is_group = destination.is_multicast();
         let hop_limit = if is_group { 1 } else { hops(interface, destination) };
         Ok(Path {
             interface: interface.index,
             next_hop: destination,
             source: chosen.unwrap_or(Family::of(destination).unspecified()),
-            mtu: interface.mtu_for(destination),
+            mtu: interface.mtu_for(destination).saturating_sub(label_length.into()),
             hop_limit: request.hop_limit.unwrap_or(hop_limit),
             advertised_segment: 0,
             cast: if is_group { Cast::Multicast } else { Cast::Broadcast },
             is_local: false,
+            label_length,
         })
     }
 }

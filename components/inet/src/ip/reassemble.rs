@@ -44,6 +44,7 @@ impl<B: Buffer> Stack<B> {
             identification: packet.header.identification.get().into(),
             protocol: packet.header.protocol,
             interface: delivery.origin.interface,
+            label: delivery.origin.label,
         };
         let headers = [packet.header.as_bytes(), packet.options].concat();
         let Some((headers, payload)) = self.add_fragment(run, key, place, headers, delivery) else {
@@ -94,6 +95,7 @@ impl<B: Buffer> Stack<B> {
             identification: found.header.identification.get(),
             protocol: 0,
             interface: delivery.origin.interface,
+            label: delivery.origin.label,
         };
         let mut headers = Vec::from(delivery.network.head().get(..found.at).unwrap_or_default());
         if let Some(kind) = headers.get_mut(found.named_at) {
@@ -168,7 +170,12 @@ impl<B: Buffer> Stack<B> {
         let is_group = key.destination.is_multicast();
         let cast = if is_group { Cast::Multicast } else { Cast::Unicast };
         let delivery = Delivery {
-            origin: PacketOrigin { interface: key.interface, cast, is_looped: false },
+            origin: PacketOrigin {
+                interface: key.interface,
+                cast,
+                is_looped: false,
+                label: key.label,
+            },
             cast,
             source: key.source,
             destination: key.destination,

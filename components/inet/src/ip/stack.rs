@@ -37,6 +37,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use hash::SipKey;
+use labels::SecrecyId;
 use packet::Sum;
 use rt::{lock_class, sync::Mutex};
 
@@ -71,6 +72,8 @@ pub struct PacketOrigin {
     pub cast: Cast,
     /// This host sent it.
     pub is_looped: bool,
+    /// Its secrecy; [`SecrecyId::TOLD`] until its header was looked at.
+    pub label: SecrecyId,
 }
 
 /// A packet of IP for this host.
@@ -126,7 +129,7 @@ pub trait Surroundings<B> {
     /// Sends a packet, from its Ethernet header on.
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<B>);
     /// Sees a packet of IP that goes to this host itself, by loopback or as the copy of one to a group.
-    fn pass_by(&mut self, _interface: InterfaceIndex, _packet: &Departure<B>) {}
+    fn pass_by(&mut self, _origin: PacketOrigin, _packet: &Departure<B>) {}
     /// Returns whether [`Surroundings::pass_by`] looks at packets.
     fn sees_passing(&self) -> bool {
         false
@@ -334,7 +337,7 @@ impl<B: Buffer> Stack<B> {
     }
     fn bring_looped(&self, run: &mut StackRun<'_, B>) {
         while let Some((origin, packet)) = run.looped.pop_front() {
-            run.surroundings.pass_by(origin.interface, &packet);
+            run.surroundings.pass_by(origin, &packet);
             let head = packet.headers.as_slice();
             if let Some(arrival) = Arrival::new(head, &packet.payload, head.len()) {
                 // A packet that is left to the interface has no whole checksum.

@@ -48,6 +48,16 @@ reasons! {
     ErrorLimit "error-limit"
     /// A neighbour discovery message that breaks a rule.
     Discovery "discovery"
+    /// On an interface where packets tell their secrecy, one that tells none.
+    LabelMissing "label-missing"
+    /// One that tells its secrecy by another domain of interpretation.
+    LabelDomain "label-domain"
+    /// One with a malformed label, or one that this host cannot have.
+    LabelMalformed "label-malformed"
+    /// A secrecy that the interface may not carry.
+    LabelRange "label-range"
+    /// A packet was to be sent by an interface that may not carry its secrecy, or cannot tell it.
+    LabelSent "label-sent"
 }
 
 /// The counts.

@@ -7,10 +7,11 @@ use super::{
     taps::StackTaps,
     tunnels::StackTunnels,
 };
+use crate::tables::{configuration::Configuration, labels::LabelSource};
 use alloc::sync::Arc;
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, DatagramSocket, LinkTaps, Network, NetworkAdministration,
-    SocketError, SocketFamilies, SocketOwner, Stream, StreamSocket, Tunnels,
+    PacketLabels, SocketError, SocketFamilies, SocketOwner, Stream, StreamSocket, Tunnels,
 };
 
 impl Inet {
@@ -48,6 +49,13 @@ impl Network for Inet {
     }
     fn tunnels(&self) -> Option<Arc<dyn Tunnels>> {
         Some(Arc::new(StackTunnels::new(self.weak())))
+    }
+    fn set_labels(&self, labels: Arc<dyn PacketLabels>) -> Result<(), SocketError> {
+        let set = |all: &mut Configuration| {
+            all.set_labels(LabelSource::new(labels));
+            Ok::<(), SocketError>(())
+        };
+        self.stack().configure(set)
     }
     fn administration(&self) -> Arc<dyn NetworkAdministration> {
         Arc::new(StackAdministration::new(self.weak()))

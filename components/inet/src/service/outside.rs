@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     base::packets::Departure,
-    ip::stack::{Claim, Delivery, Surroundings},
+    ip::stack::{Claim, Delivery, PacketOrigin, Surroundings},
     sockets::errors::{Quoted, RemoteError},
     tables::interface::InterfaceIndex,
 };
@@ -57,9 +57,9 @@ impl Surroundings<PacketSegment> for Outside {
         }
         self.departures.push((interface, packet));
     }
-    fn pass_by(&mut self, interface: InterfaceIndex, packet: &Departure<PacketSegment>) {
-        if interface == InterfaceIndex::LOOPBACK && self.taps.are_watching() {
-            self.taps.looped(packet);
+    fn pass_by(&mut self, origin: PacketOrigin, packet: &Departure<PacketSegment>) {
+        if origin.interface == InterfaceIndex::LOOPBACK && self.taps.are_watching() {
+            self.taps.looped(packet, origin.label);
         }
     }
     fn sees_passing(&self) -> bool {

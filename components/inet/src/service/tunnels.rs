@@ -26,10 +26,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::{
     nic::{ChecksumState, LinkState, Offloads},
     sockets::{
-        AdministrationError, NetworkNotice, SocketError, Tunnel, TunnelArrival, TunnelEnd,
-        TunnelLayer, TunnelRequest, Tunnels,
+        AdministrationError, LinkLabel, NetworkNotice, SocketError, Tunnel, TunnelArrival,
+        TunnelEnd, TunnelLayer, TunnelRequest, Tunnels,
     },
 };
+use labels::SecrecyId;
 use packet::ethernet::ethertype;
 
 /// Numbers that are tried for a `%d` in a name, as many as Linux tries.
@@ -108,6 +109,8 @@ impl Tunnels for StackTunnels {
                 }
                 TunnelLayer::Link => Interface::ethernet(index, &name, request.mac, MTU),
             };
+            interface.has_maker_label = request.label != SecrecyId::NONE;
+            interface.label = LinkLabel::Single(request.label);
             interface.flags.set(InterfaceFlags::RUNNING, request.has_carrier);
             interface.carrier_changes = u32::from(!request.has_carrier);
             all.add_interface(interface).map_err(AdministrationError::from)

@@ -7,7 +7,8 @@ use core::{
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicU32, Ordering},
 };
-use interfaces::sockets::{IpOptions, SocketFamilies};
+use interfaces::sockets::{IpOptions, SocketFamilies, SocketOwner};
+use labels::SecrecyId;
 
 /// The ports that the stack chooses from (`ip_local_port_range`).
 pub struct PortRange {
@@ -164,6 +165,8 @@ pub struct Binding {
     pub shares_port: bool,
     /// The user, who alone may share with `SO_REUSEPORT`.
     pub user: u32,
+    /// The secrecy of its packets. Sockets of another one have ports of their own.
+    pub label: SecrecyId,
 }
 
 /// The addresses of a packet that came.
@@ -175,11 +178,13 @@ pub struct PacketEnds {
     pub local: SocketAddr,
     /// The interface.
     pub interface: InterfaceIndex,
+    /// The secrecy.
+    pub label: SecrecyId,
 }
 
 impl Binding {
     /// Returns a binding of no address and port.
-    pub fn none(families: SocketFamilies, user: u32) -> Binding {
+    pub fn none(families: SocketFamilies, owner: &SocketOwner) -> Binding {
         Binding {
             families,
             address: None,
@@ -188,12 +193,17 @@ impl Binding {
             interface: None,
             shares_address: false,
             shares_port: false,
-            user,
+            user: owner.user,
+            label: owner.label,
         }
     }
     /// Returns how well a packet matches, greater is better; `None` if it does not. The order is Linux's: a peer, then an address of
     /// its own, then an interface, then a family of its own. The port is not looked at.
     pub fn score(&self, ends: &PacketEnds) -> Option<u8> {
+        if self.label == ends.label { self.score_of_ends(ends) } else { None }
+    }
+    /// Returns [`Binding::score`] for a packet whose secrecy is allowed.
+    pub fn score_of_ends(&self, ends: &PacketEnds) -> Option<u8> {
         let is_peer = self
             .peer
             .map(|peer| peer.ip() == ends.remote.ip() && (peer.port() == 0 || peer == ends.remote));
@@ -201,6 +211,9 @@ impl Binding {
     }
     /// Returns whether two sockets cannot both have their number.
     pub fn conflicts(&self, other: &Binding, space: NumberSpace) -> bool {
+        if self.label != other.label {
+            return false;
+        }
         let shares_address = self.shares_address && other.shares_address;
         if space == NumberSpace::Identifiers {
             return !shares_address;

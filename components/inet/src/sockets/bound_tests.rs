@@ -5,13 +5,15 @@ use super::{
 };
 use crate::tables::interface::InterfaceIndex;
 use core::net::SocketAddr;
-use interfaces::sockets::SocketFamilies;
+use interfaces::sockets::{SocketFamilies, SocketOwner};
 use proptest::prelude::*;
 use std::sync::Arc;
 
+use labels::SecrecyId;
+
 fn binding(families: SocketFamilies, address: Option<&str>) -> Binding {
     let address = address.map(|text| text.parse().unwrap());
-    Binding { address, port: 53, ..Binding::none(families, 0) }
+    Binding { address, port: 53, ..Binding::none(families, &SocketOwner::default()) }
 }
 
 fn end(address: &str, port: u16) -> SocketAddr {
@@ -19,7 +21,12 @@ fn end(address: &str, port: u16) -> SocketAddr {
 }
 
 fn ends(remote: SocketAddr, local: &str) -> PacketEnds {
-    PacketEnds { remote, local: end(local, 53), interface: InterfaceIndex(2) }
+    PacketEnds {
+        remote,
+        local: end(local, 53),
+        interface: InterfaceIndex(2),
+        label: SecrecyId::NONE,
+    }
 }
 
 fn table<S>() -> Bindings<S> {
@@ -155,7 +162,7 @@ proptest! {
                 peer: (peer > 0 && own > 0).then(|| SocketAddr::new(address(peer), port)),
                 interface: (interface > 0).then_some(InterfaceIndex(interface.into())),
                 shares_address: true,
-                ..Binding::none(SocketFamilies::V4, 0)
+                ..Binding::none(SocketFamilies::V4, &SocketOwner::default())
             };
             let socket = Arc::new(model.len());
             prop_assert!(table.bind(&socket, one));
@@ -169,6 +176,7 @@ proptest! {
             remote: SocketAddr::new(address(remote), 1),
             local: SocketAddr::new(address(local), 53),
             interface: InterfaceIndex(1),
+            label: SecrecyId::NONE,
         };
         let matching = || model.iter().filter(|(_, one)| one.score(&packet).is_some());
         // A peer's port counts, so a flow is better than a peer of any port.

@@ -144,7 +144,7 @@ impl<P> DatagramEnd<P> {
         let state = DatagramState {
             options: IpOptions { checksum_at, ..IpOptions::default() },
             families,
-            binding: Binding::none(families, owner.user),
+            binding: Binding::none(families, &owner),
             source: None,
             link: None,
             has_own_address: false,

@@ -2,6 +2,7 @@
 use crate::{base::packets::Arrival, tables::interface::InterfaceIndex};
 use core::net::IpAddr;
 pub use interfaces::sockets::{ErrorCarrier, SocketError};
+use labels::SecrecyId;
 use packet::{icmp, icmpv6};
 
 /// An error about a packet that this host sent, from a router or the receiver.
@@ -36,6 +37,8 @@ pub struct Quoted<'p, B> {
     pub payload: Arrival<'p, B>,
     /// The interface by which the error came.
     pub interface: InterfaceIndex,
+    /// The secrecy of the error.
+    pub label: SecrecyId,
 }
 
 /// Returns what a message of ICMP means, as in Linux (`icmp_err_convert`); `None` for messages that are no error of a socket.

@@ -4,6 +4,7 @@
 use super::bindings::{Binding, PacketEnds};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
+use labels::SecrecyId;
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -64,14 +65,20 @@ impl<S> Listeners<S> {
         let count = self.counts.get(usize::from(protocol));
         count.is_some_and(|count| count.load(Ordering::Acquire) != 0)
     }
-    /// Returns the sockets of `protocol` that a packet is for.
-    pub fn find_all(&self, protocol: u8, ends: &PacketEnds) -> Vec<Arc<S>> {
+    /// Returns the sockets of `protocol` that a packet is for, of those whose secrecy `sees` accepts.
+    pub fn find_all(
+        &self,
+        protocol: u8,
+        ends: &PacketEnds,
+        sees: impl Fn(SecrecyId) -> bool,
+    ) -> Vec<Arc<S>> {
         if !self.has_any(protocol) {
             return Vec::new();
         }
         let list = self.list.read();
         let of_protocol = list.iter().filter(|one| one.protocol == protocol);
-        let found = of_protocol.filter(|one| one.binding.score(ends).is_some());
+        let found = of_protocol
+            .filter(|one| one.binding.score_of_ends(ends).is_some() && sees(one.binding.label));
         found.map(|one| Arc::clone(&one.socket)).collect()
     }
     /// Returns all sockets with their protocols and bindings.

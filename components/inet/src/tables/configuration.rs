@@ -4,6 +4,7 @@
 //! makes a new snapshot under the publisher's lock.
 use super::{
     interface::{AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
+    labels::LabelSource,
     routes::{Route, RouteKind, Routes, TableId, maker},
     rules::{self, NoRoute, RouteFlow, RuleError, Rules},
 };
@@ -14,6 +15,7 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 use interfaces::sockets::{EntryMode, RuleRecord, number};
+use labels::SecrecyId;
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -35,6 +37,7 @@ pub struct Configuration {
     /// The routes. Those of addresses come and go with them.
     pub routes: Routes,
     rules: Rules,
+    labels: LabelSource,
 }
 
 /// The error of a change.
@@ -54,7 +57,8 @@ impl Configuration {
         rules: Rules,
     ) -> Configuration {
         let interfaces = interfaces.into_iter().map(|one| (one.index, Arc::new(one))).collect();
-        let mut all = Configuration { interfaces, routes: Routes::default(), rules };
+        let (routes_of, labels) = (Routes::default(), LabelSource::default());
+        let mut all = Configuration { interfaces, routes: routes_of, rules, labels };
         for (table, route) in routes {
             // Only a route that is there twice is refused.
             let _ = all.routes.add(table, route);
@@ -64,6 +68,36 @@ impl Configuration {
     /// Returns the interface of number `index`.
     pub fn interface(&self, index: InterfaceIndex) -> Option<&Interface> {
         self.interfaces.get(&index).map(Arc::as_ref)
+    }
+    /// Returns the answers about labels.
+    pub fn labels(&self) -> &LabelSource {
+        &self.labels
+    }
+    /// Returns whether one secrecy dominates another.
+    #[inline]
+    pub fn dominates(&self, one: SecrecyId, other: SecrecyId) -> bool {
+        self.labels.dominates(one, other)
+    }
+    /// Sets the answers about labels, and labels the interfaces by them.
+    pub fn set_labels(&mut self, labels: LabelSource) {
+        self.labels = labels;
+        let all: Vec<_> = self.interfaces.keys().copied().collect();
+        for index in all {
+            // It is there.
+            let _ = self.label(index);
+        }
+    }
+    /// Gives an interface the label that its name has.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`].
+    pub fn label(&mut self, index: InterfaceIndex) -> Result<(), ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        if !interface.has_maker_label {
+            let label = self.labels.link(&interface.name);
+            Arc::make_mut(interface).label = label;
+        }
+        Ok(())
     }
     /// Returns all interfaces, by number.
     pub fn interfaces(&self) -> impl Iterator<Item = &Interface> {
@@ -79,6 +113,7 @@ impl Configuration {
         }
         let (index, addresses) = (interface.index, core::mem::take(&mut interface.addresses));
         self.interfaces.insert(index, Arc::new(interface));
+        self.label(index)?;
         for address in addresses {
             self.add_address(index, address)?;
         }

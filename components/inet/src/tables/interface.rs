@@ -2,7 +2,11 @@
 use crate::base::address::{AddressScope, Prefix};
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
-use interfaces::{marshal::Marshal, marshal_flags, sockets::hardware};
+use interfaces::{
+    marshal::Marshal,
+    marshal_flags,
+    sockets::{LinkLabel, hardware},
+};
 use packet::{MacAddress, ethernet};
 
 /// The number of an interface, not zero.
@@ -205,6 +209,12 @@ pub struct Interface {
     /// The work that its card takes off the stack. It comes back with the card.
     #[marshal(skip)]
     pub offloads: LinkOffloads,
+    /// The secrecies of its packets. A stack with successors has no labels.
+    #[marshal(skip)]
+    pub label: LinkLabel,
+    /// Its maker gave it the label, which no policy changes.
+    #[marshal(skip)]
+    pub has_maker_label: bool,
 }
 
 impl Interface {
@@ -256,6 +266,8 @@ impl Interface {
             alias: String::new(),
             carrier_changes: 0,
             offloads: LinkOffloads::empty(),
+            label: LinkLabel::default(),
+            has_maker_label: false,
         }
     }
     /// Returns whether packets pass.

@@ -4,6 +4,7 @@ pub mod configuration;
 pub mod echo;
 pub mod error_limit;
 pub mod interface;
+pub mod labels;
 pub mod memberships;
 pub mod neighbours;
 pub mod path_mtu;

@@ -12,6 +12,7 @@ use alloc::{
     vec::Vec,
 };
 use core::net::IpAddr;
+use labels::SecrecyId;
 
 /// Memory of all fragments, at most, in bytes.
 pub const MEMORY_MAX: usize = 4 << 20;
@@ -36,6 +37,8 @@ pub struct FragmentKey {
     pub protocol: u8,
     /// The interface.
     pub interface: InterfaceIndex,
+    /// The secrecy.
+    pub label: SecrecyId,
 }
 
 /// A fragment.

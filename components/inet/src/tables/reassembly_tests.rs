@@ -1,6 +1,7 @@
 //! Tests of reassembly.
 use super::*;
 use crate::base::buffer::SharedBytes;
+use labels::SecrecyId;
 use proptest::prelude::*;
 
 const S: u64 = 1_000_000_000;
@@ -12,6 +13,7 @@ fn key(identification: u32) -> FragmentKey {
         identification,
         protocol: 17,
         interface: InterfaceIndex(2),
+        label: SecrecyId::NONE,
     }
 }
 

@@ -8,6 +8,7 @@ use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, DatagramSocket, FrameTap, IpOptions, KeptDatagram,
     LinkMembership, Membership, Network, SeenFrame, SocketFamilies, SocketOwner, TapBinding,
 };
+use labels::SecrecyId;
 use std::{
     net::SocketAddr,
     sync::{
@@ -16,7 +17,7 @@ use std::{
     },
 };
 
-const OWNER: SocketOwner = SocketOwner { user: 5, inode: 9 };
+const OWNER: SocketOwner = SocketOwner { user: 5, inode: 9, label: SecrecyId::NONE };
 
 /// A program's socket, and what the client of the stack knows of it.
 struct Client {
@@ -236,7 +237,7 @@ fn a_tap_is_opened_again_with_what_its_client_knows() {
     let counted = Arc::new(Counted::default());
     let binding = TapBinding { interface: Some(CARD.0), protocol: Some(TapBinding::ALL) };
     let open = |inet: &Inet| {
-        let tap = Network::taps(inet).open(counted.clone());
+        let tap = Network::taps(inet).open(counted.clone(), SecrecyId::NONE);
         tap.bind(binding).unwrap();
         tap.join(CARD.0, LinkMembership::Promiscuous).unwrap();
         tap

@@ -159,6 +159,7 @@ fn fragments_of_ipv4_have_no_flag_that_forbids_them() {
         advertised_segment: 0,
         cast: Cast::Unicast,
         is_local: false,
+        label_length: 0,
     };
     let request = SendRequest::new(ip("10.0.0.2"), 200);
     let packet = Departure::new(&[1; 20], BufferChain::copy_of(&[2; 100]).unwrap()).unwrap();

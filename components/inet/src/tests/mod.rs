@@ -6,6 +6,7 @@ mod fragments;
 mod fuzz;
 mod groups;
 mod hostile;
+mod labels;
 mod link;
 mod loopback;
 mod ping;

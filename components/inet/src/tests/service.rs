@@ -9,6 +9,7 @@ use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, DatagramSocket, IpOptions, Membership, Network,
     SocketFamilies, SocketOwner,
 };
+use labels::SecrecyId;
 use std::sync::Arc;
 
 struct Client {
@@ -26,7 +27,7 @@ fn inet() -> Arc<Inet> {
 fn open(inet: &Inet, protocol: DatagramProtocol) -> Client {
     let told = Arc::new(Told::default());
     let queue = Arc::new(DatagramQueue::new(told.clone(), RECEIVE_MAX));
-    let owner = SocketOwner { user: 5, inode: 9 };
+    let owner = SocketOwner { user: 5, inode: 9, label: SecrecyId::NONE };
     let socket = inet.open_datagram(queue.clone(), protocol, SocketFamilies::V4, owner).unwrap();
     Client { socket, queue, told }
 }
@@ -78,7 +79,12 @@ fn a_handle_that_is_dropped_ends_its_socket() {
     }
     let sockets = inet.stack().datagram_sockets();
     assert_eq!((sockets.len(), lo()), (3, 1));
-    assert!(sockets.iter().all(|(_, _, one)| one.owner == SocketOwner { user: 5, inode: 9 }));
+    assert!(
+        sockets
+            .iter()
+            .all(|(_, _, one)| one.owner
+                == SocketOwner { user: 5, inode: 9, label: SecrecyId::NONE })
+    );
     drop((sockets, clients));
     assert_eq!((inet.stack().datagram_sockets().len(), lo()), (0, 0));
     let again = open(&inet, DatagramProtocol::Udp);

@@ -14,6 +14,7 @@ use interfaces::{
         TunnelLayer, TunnelRecord, TunnelRequest, TunnelState,
     },
 };
+use labels::SecrecyId;
 use packet::Sum;
 use std::sync::{
     Arc, Mutex,
@@ -79,8 +80,14 @@ impl Bench {
     }
     fn try_open(&self, name: &str, layer: TunnelLayer) -> Result<Opened, AdministrationError> {
         let program = Arc::new(Program::default());
-        let request =
-            TunnelRequest { name, number: None, layer, mac: [2, 0, 0, 0, 0, 9], has_carrier: true };
+        let request = TunnelRequest {
+            name,
+            number: None,
+            layer,
+            mac: [2, 0, 0, 0, 0, 9],
+            has_carrier: true,
+            label: SecrecyId::NONE,
+        };
         let tunnel = self.inet.tunnels().unwrap().open(&request, program.clone())?;
         Ok(Opened { program, tunnel })
     }

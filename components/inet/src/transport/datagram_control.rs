@@ -45,7 +45,7 @@ impl<B: Buffer> Stack<B> {
         };
         let socket = Arc::new(DatagramEnd::new(queue, protocol, families, owner));
         if let DatagramProtocol::Raw(number) = protocol {
-            self.datagrams.raw.set(number, &socket, Binding::none(families, owner.user));
+            self.datagrams.raw.set(number, &socket, Binding::none(families, &owner));
         }
         socket
     }
@@ -338,6 +338,7 @@ pub(crate) fn request_for(
         traffic_class,
         discovery: state.discovery(family),
         sender: SenderTraits { mark: options.mark, user: state.binding.user, ports },
+        label: state.binding.label,
         is_looped: !is_group || loops || AddressScope::of(destination) == AddressScope::Host,
         ..SendRequest::new(destination, protocol)
     }

@@ -129,5 +129,6 @@ pub(crate) fn ends_of<B>(delivery: &Delivery<'_, B>) -> PacketEnds {
         remote: SocketAddr::new(delivery.source, 0),
         local: SocketAddr::new(delivery.destination, 0),
         interface: delivery.origin.interface,
+        label: delivery.origin.label,
     }
 }

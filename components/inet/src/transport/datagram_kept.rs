@@ -100,6 +100,6 @@ fn binding_of(
         peer: peer.map(|peer| if is_raw { SocketAddr::new(peer.ip(), 0) } else { plain(peer) }),
         shares_address: state.options.reuses_address,
         shares_port: state.options.reuses_port,
-        ..Binding::none(state.families, socket.owner.user)
+        ..Binding::none(state.families, &socket.owner)
     }
 }

@@ -98,6 +98,7 @@ impl Dispatch {
             remote: SocketAddr::new(self.path.source, self.port),
             local: SocketAddr::new(self.request.destination, self.peer_port),
             interface: self.path.interface,
+            label: self.request.label,
         }
     }
 }

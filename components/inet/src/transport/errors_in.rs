@@ -54,7 +54,8 @@ impl<B: Buffer> Stack<B> {
     /// Tells all raw sockets that may have sent the quoted packet.
     fn raw_error(&self, quoted: &Quoted<'_, B>, error: &RemoteError) -> Claim {
         let ends = quoted_ends(quoted, (0, 0));
-        let found = self.datagrams.raw.find_all(quoted.protocol, &ends);
+        let found =
+            self.datagrams.raw.find_all(quoted.protocol, &ends, |label| label == quoted.label);
         for socket in &found {
             tell(socket, quoted, error, (ends.remote, &quoted.payload));
         }
@@ -83,6 +84,7 @@ fn quoted_ends<B>(quoted: &Quoted<'_, B>, (local, remote): (u16, u16)) -> Packet
         local: SocketAddr::new(quoted.source, local),
         remote: SocketAddr::new(quoted.destination, remote),
         interface: quoted.interface,
+        label: quoted.label,
     }
 }
 

@@ -45,7 +45,9 @@ impl<B: Buffer> Stack<B> {
     /// Gives a packet to all raw sockets that it is for. Returns whether there was one.
     pub(crate) fn input_raw(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) -> Claim {
         let ends = ends_of(delivery);
-        let mut receivers = self.datagrams.raw.find_all(delivery.protocol, &ends);
+        let configuration = run.configuration;
+        let sees = |label| configuration.dominates(label, ends.label);
+        let mut receivers = self.datagrams.raw.find_all(delivery.protocol, &ends, sees);
         if receivers.is_empty() {
             return Claim::Unknown;
         }
@@ -132,6 +134,10 @@ impl<B: Buffer> Stack<B> {
         if length > path.mtu as usize {
             self.report_size(socket, dispatch);
             return Err(SocketError::MessageSize);
+        }
+        if path.label_length > 0 {
+            // The stack does not write into a header of the program's own.
+            return Err(SocketError::Forbidden);
         }
         let mut packet: Departure<B> = contiguous(payload, HEAD_MAX)?;
         match Family::of(dispatch.request.destination) {

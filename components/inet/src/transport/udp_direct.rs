@@ -88,6 +88,7 @@ impl<B: Buffer> Stack<B> {
             remote: SocketAddr::new(path.source, port),
             local: peer,
             interface: path.interface,
+            label: state.binding.label,
         };
         if port == 0 {
             return None;

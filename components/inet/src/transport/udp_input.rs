@@ -31,6 +31,7 @@ impl<B: Buffer> Stack<B> {
             remote: SocketAddr::new(delivery.source, header.source.get()),
             local: SocketAddr::new(delivery.destination, header.destination.get()),
             interface: delivery.origin.interface,
+            label: delivery.origin.label,
         };
         let data = whole.part(HEADER_LENGTH..usize::MAX);
         self.give(run, (delivery, &ends), &data, &self.datagrams.udp);

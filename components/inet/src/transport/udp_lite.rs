@@ -70,6 +70,7 @@ impl<B: Buffer> Stack<B> {
             remote: SocketAddr::new(delivery.source, header.source.get()),
             local: SocketAddr::new(delivery.destination, header.destination.get()),
             interface: delivery.origin.interface,
+            label: delivery.origin.label,
         };
         let data = payload.part(HEADER_LENGTH..usize::MAX);
         let is_partial = coverage < payload.length();

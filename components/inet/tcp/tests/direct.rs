@@ -1,4 +1,5 @@
 //! Two ends in the hands of one caller: bytes go by segments and without, in any order. The sequence numbers stay right.
+use labels::SecrecyId;
 use proptest::prelude::*;
 use tcp::{clock::*, *};
 
@@ -52,7 +53,13 @@ fn established() -> [Connection; 2] {
     let secret = Secret::new([7; 16]);
     // Both open at once (RFC 9293 section 3.5): no listener is needed.
     let mut ends = [(1, 2), (2, 1)].map(|(local_port, remote_port)| {
-        let flow = Flow { local: [1; 16], remote: [1; 16], local_port, remote_port };
+        let flow = Flow {
+            local: [1; 16],
+            remote: [1; 16],
+            local_port,
+            remote_port,
+            label: SecrecyId::NONE,
+        };
         *Connection::connect(START, &flow, &secret, settings, ROOM, FastOpen::Off)
     });
     // The SYNs cross, and then the SYN-ACKs.

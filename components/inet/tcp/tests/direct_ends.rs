@@ -1,4 +1,5 @@
 //! Handshakes and FINs without segments leave both ends as segments would.
+use labels::SecrecyId;
 use proptest::prelude::*;
 use tcp::{clock::*, *};
 
@@ -6,8 +7,20 @@ const START: u64 = 1000 * SECOND;
 const ROOM: u64 = 60_000;
 
 /// The flow as the client sees it.
-const FLOW: Flow = Flow { local: [1; 16], remote: [2; 16], local_port: 1000, remote_port: 80 };
-const ANSWERED: Flow = Flow { local: [2; 16], remote: [1; 16], local_port: 80, remote_port: 1000 };
+const FLOW: Flow = Flow {
+    local: [1; 16],
+    remote: [2; 16],
+    local_port: 1000,
+    remote_port: 80,
+    label: SecrecyId::NONE,
+};
+const ANSWERED: Flow = Flow {
+    local: [2; 16],
+    remote: [1; 16],
+    local_port: 80,
+    remote_port: 1000,
+    label: SecrecyId::NONE,
+};
 
 /// A client and a listener, and what connects them.
 struct World {

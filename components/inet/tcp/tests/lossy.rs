@@ -1,5 +1,6 @@
 //! Two connections over a virtual link that loses, reorders and duplicates packets, with kills of the stacks. Every byte arrives in
 //! order, or the connection ends with an error.
+use labels::SecrecyId;
 use std::collections::{BTreeMap, BinaryHeap};
 use tcp::{clock::*, *};
 
@@ -186,11 +187,23 @@ struct Run {
 const SALT: u64 = 0x1234_5678;
 
 fn flow(end: usize) -> Flow {
-    let flow = Flow { local: [1; 16], remote: [2; 16], local_port: 1, remote_port: 2 };
+    let flow = Flow {
+        local: [1; 16],
+        remote: [2; 16],
+        local_port: 1,
+        remote_port: 2,
+        label: SecrecyId::NONE,
+    };
     if end == 0 {
         return flow;
     }
-    Flow { local: flow.remote, remote: flow.local, local_port: 2, remote_port: 1 }
+    Flow {
+        local: flow.remote,
+        remote: flow.local,
+        local_port: 2,
+        remote_port: 1,
+        label: SecrecyId::NONE,
+    }
 }
 
 impl Run {

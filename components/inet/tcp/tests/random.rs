@@ -1,4 +1,5 @@
 //! Random segments and calls against a connection and a listener: no panic, counters stay in order, timers make progress.
+use labels::SecrecyId;
 use proptest::prelude::*;
 use tcp::{clock::*, *};
 
@@ -252,7 +253,13 @@ impl Bench {
 }
 
 fn flow() -> Flow {
-    Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port: 1000 }
+    Flow {
+        local: [1; 16],
+        remote: [2; 16],
+        local_port: 80,
+        remote_port: 1000,
+        label: SecrecyId::NONE,
+    }
 }
 
 fn settings(bits: u8) -> Settings {

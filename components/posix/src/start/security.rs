@@ -25,6 +25,7 @@ pub(super) fn load_policy(caller: &Caller<'_>) -> Result<(), String> {
         Err(errno) => return Err(format!("the policy {POLICY} cannot be read: {errno:?}")),
     }
     security::enforce();
+    objects::socket::internet::label_network();
     if let Some(context) = rt::system::parameter("monitor.defcontext") {
         let label = security::named(context.as_bytes());
         let label = label.map_err(|_| format!("monitor.defcontext: `{context}` is no context"))?;

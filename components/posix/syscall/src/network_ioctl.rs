@@ -6,7 +6,8 @@ use netadmin::ioctl::{
 };
 use objects::socket::{Socket, internet, netlink::ioctl_number};
 use process::call::Call;
-use vfs::{Capabilities, Errno};
+use vfs::Errno;
+use vfs::security;
 
 /// Bytes of the name of an interface, with its final zero.
 const NAME_BYTES: usize = 16;
@@ -29,7 +30,7 @@ pub fn request(
     let Some(network) = internet::administration() else { return Ok(None) };
     let caller = IoctlCaller {
         family: family_of(socket),
-        may_administer: call.task.credentials().has(Capabilities::NET_ADMIN),
+        may_administer: security::may_configure_network(&call.task.credentials()),
     };
     let memory = call.memory;
     match number {

@@ -3,6 +3,7 @@ use super::super::{CongestionControl, ConnectionState, StreamInfo, hardware};
 use crate::marshal::Marshal;
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use labels::SecrecyId;
 
 /// Numbers of rtnetlink(7) that both sides of the interface use.
 pub mod number {
@@ -472,4 +473,6 @@ pub struct SocketRecord {
     pub congestion: CongestionControl,
     /// The connection; `None` for other sockets.
     pub info: Option<StreamInfo>,
+    /// The secrecy of its packets.
+    pub label: SecrecyId,
 }

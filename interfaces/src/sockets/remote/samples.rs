@@ -32,6 +32,12 @@ macro_rules! numbers {
         }
     )*};
 }
+impl Sample for labels::SecrecyId {
+    fn sample(from: &mut Source<'_>) -> labels::SecrecyId {
+        labels::SecrecyId(Sample::sample(from))
+    }
+}
+
 numbers! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 isize }
 
 /// A structure, by all of its fields.
@@ -227,7 +233,7 @@ variants! {
 }
 
 structures! {
-    SocketOwner { user inode }
+    SocketOwner { user inode label }
     StreamInfo {
         state ca_state retransmits probes backoff options snd_wscale rcv_wscale rto ato snd_mss
         rcv_mss unacked sacked lost retrans last_data_sent_ms last_data_recv_ms last_ack_recv_ms
@@ -293,7 +299,7 @@ structures! {
     MembershipRecord { interface group users }
     SocketRecord {
         is_version6 is_version6_only local peer state receive_queue send_queue timer timer_ms
-        retransmits probes user inode interface cookie drops not_taken congestion info
+        retransmits probes user inode interface cookie drops not_taken congestion info label
     }
     RuleRecord {
         is_version6 priority action table target flags protocol source destination type_of_service

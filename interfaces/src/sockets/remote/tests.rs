@@ -16,6 +16,7 @@ use crate::{
         EndNumber, Network, SocketEvents, SocketFamilies, SocketObserver, SocketOwner, Stream,
     },
 };
+use labels::SecrecyId;
 use proptest::prelude::*;
 use rt::{
     memory::{Frame, FrameId, Region},
@@ -184,7 +185,7 @@ fn a_stack_that_waits_for_room_is_woken() {
     let proxy = NetworkProxy::new(ways, Vec::new(), Box::new(|| ())).unwrap();
     let told = Arc::new(Told::default());
     let stream = Arc::new(Stream::new(told.clone(), 1000, 1000));
-    let owner = SocketOwner { user: 0, inode: 0 };
+    let owner = SocketOwner { user: 0, inode: 0, label: SecrecyId::NONE };
     let _socket = proxy.open_stream(stream, SocketFamilies::V4, owner).unwrap();
     let before = told.0.load(Ordering::Relaxed);
     for _ in 0..RECORDS {
@@ -222,7 +223,7 @@ proptest! {
         let proxy = NetworkProxy::new(ways, Vec::new(), on_corrupt).unwrap();
         let told = Arc::new(Told::default());
         let stream = Arc::new(Stream::new(told, 1000, 1000));
-        let owner = SocketOwner { user: 0, inode: 0 };
+        let owner = SocketOwner { user: 0, inode: 0, label: SecrecyId::NONE };
         let socket = proxy.open_stream(stream.clone(), SocketFamilies::V4, owner).unwrap();
         let region = liar.0.lock().unwrap().clone().unwrap();
         let rings = Rings::of(region, RINGS).unwrap();

@@ -12,6 +12,7 @@ use interfaces::{
         remote::{ControlChannel, ControlHandler, NetworkProxy, NetworkService, StackServer},
     },
 };
+use labels::SecrecyId;
 use rt::{
     NoMemory,
     memory::{Frame, FrameId, Region, attach_pool},
@@ -25,7 +26,7 @@ use std::{
     thread,
 };
 
-const OWNER: SocketOwner = SocketOwner { user: 1, inode: 7 };
+const OWNER: SocketOwner = SocketOwner { user: 1, inode: 7, label: SecrecyId::NONE };
 const LOOPBACK: u32 = 1;
 const IFF_UP: u32 = 1;
 

@@ -79,6 +79,9 @@ pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), Administrat
             }
             one.transmit_queue = change.transmit_queue.unwrap_or(one.transmit_queue);
         })?;
+        if change.name.is_some() {
+            all.label(index)?;
+        }
         if goes_up {
             all.bring_routes(index);
         }

@@ -58,6 +58,7 @@ fn datagram(
         inode: socket.owner.inode,
         interface: binding.interface.map_or(0, |index| index.0),
         cookie: socket.owner.inode,
+        label: socket.owner.label,
         ..bare(local, binding.peer, state)
     }
 }

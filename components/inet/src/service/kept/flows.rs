@@ -16,6 +16,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use hash::Seed;
 use interfaces::sockets::SocketFamilies;
+use labels::SecrecyId;
 use rt::{lock_class, sync::Mutex};
 use tcp::{Flow, KEPT_WORDS};
 
@@ -81,6 +82,8 @@ fn claim_of_words(flow: &Flow, [bits, rest]: [u64; 2]) -> PortClaim {
         user: (rest >> 32) as u32,
         stage: PortStage::Waiting,
         origin: if has(CHOSEN) { PortOrigin::Chosen } else { PortOrigin::Bound },
+        // A stack with successors has no labels.
+        label: SecrecyId::NONE,
     }
 }
 
@@ -96,7 +99,7 @@ impl KeptFlow {
             FlowStage::Waiting(claim) => (1, words_of_claim(claim)),
             FlowStage::HalfOpen(interface) => (2, [0, (*interface).into()]),
         };
-        let Flow { local, remote, local_port, remote_port } = self.flow;
+        let Flow { local, remote, local_port, remote_port, .. } = self.flow;
         let ports = u64::from(local_port) << 16 | u64::from(remote_port);
         let halves = |octets: [u8; 16]| {
             let all = u128::from_le_bytes(octets);
@@ -122,6 +125,7 @@ impl KeptFlow {
             remote: octets(c, d),
             local_port: (first >> 16) as u16,
             remote_port: first as u16,
+            label: SecrecyId::NONE,
         };
         let stage = match first >> 32 {
             1 => FlowStage::Waiting(claim_of_words(&flow, [e, f])),
@@ -203,7 +207,7 @@ mod tests {
             (interface, user, number) in any::<(Option<u32>, u32, u32)>(),
             (families, is_waiting) in (0..3usize, any::<bool>()),
         ) {
-            let flow = Flow { local, remote, local_port, remote_port };
+            let flow = Flow { local, remote, local_port, remote_port, label: SecrecyId::NONE };
             let all = [SocketFamilies::V4, SocketFamilies::V6, SocketFamilies::Both];
             let claim = PortClaim {
                 families: all[families],
@@ -211,6 +215,7 @@ mod tests {
                 interface, reuses_address, reuses_port, user,
                 stage: PortStage::Waiting,
                 origin: if is_chosen { PortOrigin::Chosen } else { PortOrigin::Bound },
+                label: SecrecyId::NONE,
             };
             let stage =
                 if is_waiting { FlowStage::Waiting(claim) } else { FlowStage::HalfOpen(number) };

@@ -9,6 +9,7 @@ use interfaces::{
     marshal::Marshal,
     sockets::{EntryMode, NetworkParameter, RouteMetrics, RuleRecord},
 };
+use labels::SecrecyId;
 use proptest::prelude::*;
 use std::{
     net::IpAddr,
@@ -117,7 +118,13 @@ fn a_successor_has_addresses_routes_neighbours_settings_and_the_secret() {
     let (second, has_predecessor, time) = successor(&memory, 1001 * S);
     assert!(has_predecessor);
     assert_eq!(configuration(&second), configuration(&first));
-    let flow = tcp::Flow { local: [1; 16], remote: [2; 16], local_port: 3, remote_port: 4 };
+    let flow = tcp::Flow {
+        local: [1; 16],
+        remote: [2; 16],
+        local_port: 3,
+        remote_port: 4,
+        label: SecrecyId::NONE,
+    };
     let numbers =
         [&first, &second].map(|inet| inet.streams().secret.initial_sequence(&flow, 2000 * S));
     assert_eq!(numbers[0], numbers[1], "sequence numbers go on");

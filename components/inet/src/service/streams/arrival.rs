@@ -14,6 +14,7 @@ use crate::{
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::num::NonZeroU16;
 use interfaces::nic::PacketSegment;
+use labels::SecrecyId;
 use packet::tcp::TcpHeader;
 use tcp::{Flow, TcpFlags, TcpSegment};
 
@@ -51,7 +52,13 @@ impl TcpArrival {
     /// Returns one to be filled.
     pub(crate) fn blank() -> TcpArrival {
         TcpArrival {
-            flow: Flow { local: [0; 16], remote: [0; 16], local_port: 0, remote_port: 0 },
+            flow: Flow {
+                local: [0; 16],
+                remote: [0; 16],
+                local_port: 0,
+                remote_port: 0,
+                label: SecrecyId::NONE,
+            },
             hash: None,
             likely_owner: None,
             segment: TcpSegment::default(),
@@ -95,6 +102,7 @@ impl TcpArrival {
             remote: octets(source),
             local_port: header.destination.get(),
             remote_port: header.source.get(),
+            label: origin.label,
         };
         let merged_of = whole.segment().and_then(NonZeroU16::new);
         let segment = TcpSegment { merged_of, ..header::parse(header, options, length, mark) };

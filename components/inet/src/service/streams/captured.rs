@@ -43,7 +43,7 @@ impl Inet {
             let Some((headers, kind)) = segment_headers(arrival, at..end) else { return };
             let headers = headers.as_slice();
             if self.taps().are_watching() {
-                self.taps().passed_segment((headers, kind), &part);
+                self.taps().passed_segment((headers, kind), &part, arrival.flow.label);
             }
             if let Some(packet) = Arrival::new(headers, &part, headers.len()) {
                 let network = packet.with_checksum(TransportChecksum::Partial);
@@ -73,6 +73,7 @@ fn delivery_of<'p>(
             interface: InterfaceIndex::LOOPBACK,
             cast: Cast::Unicast,
             is_looped: true,
+            label: arrival.flow.label,
         },
         cast: Cast::Unicast,
         source,

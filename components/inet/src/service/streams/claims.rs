@@ -2,6 +2,7 @@
 use crate::{sockets::bindings::LocalPlace, tables::interface::InterfaceIndex};
 use core::net::IpAddr;
 use interfaces::sockets::SocketFamilies;
+use labels::SecrecyId;
 
 /// The stage of a socket that has a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(crate) struct PortClaim {
     pub(crate) reuses_address: bool,
     pub(crate) reuses_port: bool,
     pub(crate) user: u32,
+    /// The secrecy. Sockets of another one have ports of their own.
+    pub(crate) label: SecrecyId,
 }
 
 /// The strictness of a check.
@@ -54,7 +57,7 @@ impl PortClaim {
     }
     /// Returns whether this claim cannot stand beside `other`, which was there before.
     pub(super) fn conflicts(&self, other: &PortClaim, strictness: Strictness) -> bool {
-        if !self.place().meets(&other.place()) {
+        if self.label != other.label || !self.place().meets(&other.place()) {
             return false;
         }
         if strictness == Strictness::Searched {

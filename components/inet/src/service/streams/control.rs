@@ -14,6 +14,7 @@ use super::{
 use crate::{
     base::address::Family,
     ip::events::PacketEvent,
+    ip::path::SendRequest,
     service::{inet::Inet, passage::Passage},
     sockets::bindings,
     tables::configuration::Configuration,
@@ -125,6 +126,7 @@ impl SocketState {
             (self.own_address(), self.local.port()),
             peer,
         );
+        let request = SendRequest { label: self.owner.label, ..request };
         let path = find_path(inet, passage, request, &self.options.ip)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
         let settings = match self.has_first_options {
@@ -168,7 +170,7 @@ impl SocketState {
     ) -> Result<TakenFlow, SocketError> {
         if self.claim.is_some() {
             let local = SocketAddr::new(source, self.local.port());
-            let taken = enter(inet, now_ns, socket, (local, peer));
+            let taken = enter(inet, now_ns, socket, flow(local, peer, self.owner.label));
             self.local = taken.as_ref().map_or(self.local, |_| local);
             return taken.ok_or(SocketError::NoAddress);
         }
@@ -180,7 +182,7 @@ impl SocketState {
                 continue;
             }
             let local = SocketAddr::new(source, port);
-            if let Some(taken) = enter(inet, now_ns, socket, (local, peer)) {
+            if let Some(taken) = enter(inet, now_ns, socket, flow(local, peer, claim.label)) {
                 self.claim = Some(claim);
                 self.has_own_port = false;
                 self.local = local;
@@ -387,15 +389,9 @@ impl SocketState {
     }
 }
 
-/// Gives the flow between two ends to a socket, unless another has it. `None` if one has.
-fn enter(
-    inet: &Inet,
-    now_ns: u64,
-    socket: &Arc<TcpSocket>,
-    (local, peer): (SocketAddr, SocketAddr),
-) -> Option<TakenFlow> {
+/// Gives a flow to a socket, unless another has it. `None` if one has.
+fn enter(inet: &Inet, now_ns: u64, socket: &Arc<TcpSocket>, flow: tcp::Flow) -> Option<TakenFlow> {
     let table = &inet.streams().flows;
-    let flow = flow(local, peer);
     let hash = table.hash(&flow);
     if table.insert(&flow, hash, FlowOwner::Live(Arc::clone(socket))) {
         return Some(TakenFlow { flow, hash, iss: None });
@@ -404,7 +400,7 @@ fn enter(
         WaitingReuse::Off => false,
         WaitingReuse::All => true,
         WaitingReuse::Loopback => {
-            ends::address(flow.local).is_loopback() && peer.ip().is_loopback()
+            ends::address(flow.local).is_loopback() && ends::address(flow.remote).is_loopback()
         }
     };
     match table.find(&flow, hash)? {

@@ -334,7 +334,8 @@ impl SocketState {
         let flow = reversed(&live.flow);
         let end = (address(flow.local), flow.local_port);
         let choice = live.peer_hash >> 16;
-        let listener = streams.ports.listener(end, InterfaceIndex::LOOPBACK.0, choice)?;
+        let listener =
+            streams.ports.listener(end, (InterfaceIndex::LOOPBACK, flow.label), choice)?;
         let mut state = listener.state.try_lock()?;
         let opened = state.open_directly(inet, passage, live, (flow, iss));
         drop(state);

@@ -1,5 +1,6 @@
 //! The two ends of a connection in the form of a [`Flow`], and back.
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use labels::SecrecyId;
 use tcp::Flow;
 
 /// Returns an address in the form of a [`Flow`].
@@ -17,12 +18,13 @@ pub(crate) fn address(octets: [u8; 16]) -> IpAddr {
 }
 
 /// Returns the flow between two ends.
-pub(crate) fn flow(local: SocketAddr, remote: SocketAddr) -> Flow {
+pub(crate) fn flow(local: SocketAddr, remote: SocketAddr, label: SecrecyId) -> Flow {
     Flow {
         local: octets(local.ip()),
         remote: octets(remote.ip()),
         local_port: local.port(),
         remote_port: remote.port(),
+        label,
     }
 }
 
@@ -33,5 +35,6 @@ pub(crate) fn reversed(flow: &Flow) -> Flow {
         remote: flow.local,
         local_port: flow.remote_port,
         remote_port: flow.local_port,
+        label: flow.label,
     }
 }

@@ -54,8 +54,9 @@ impl Flows {
     /// Returns the hash of a flow.
     pub(crate) fn hash(&self, flow: &Flow) -> u64 {
         let ports = u64::from(flow.local_port) << 16 | u64::from(flow.remote_port);
+        let numbers = u64::from(flow.label.0) << 32 | ports;
         let addresses = [flow.local, flow.remote];
-        self.seed.hash(ports, addresses.as_flattened())
+        self.seed.hash(numbers, addresses.as_flattened())
     }
     /// Returns the hash of a flow as its peer sees it, should the peer be on this host.
     pub(crate) fn peer_hash(&self, flow: &Flow) -> u64 {

@@ -101,6 +101,7 @@ fn options_of(options: &SegmentOptions) -> TcpOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use labels::SecrecyId;
 
     #[test]
     fn a_header_survives_the_wire() {
@@ -118,7 +119,13 @@ mod tests {
             fast_open: FastOpenCookie::new(&[1, 2, 3, 4, 5, 6, 7, 8]),
             ..SegmentOptions::default()
         };
-        let flow = Flow { local: [0; 16], remote: [1; 16], local_port: 80, remote_port: 1234 };
+        let flow = Flow {
+            local: [0; 16],
+            remote: [1; 16],
+            local_port: 80,
+            remote_port: 1234,
+            label: SecrecyId::NONE,
+        };
         for (flags, options) in [
             (TcpFlags::ACK | TcpFlags::PSH | TcpFlags::ECE, options),
             (TcpFlags::SYN | TcpFlags::CWR, syn),

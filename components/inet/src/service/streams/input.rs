@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     base::buffer::Buffer,
-    ip::events::{EventRow, PacketEvent},
+    ip::{
+        events::{EventRow, PacketEvent},
+        path::SendRequest,
+    },
     service::{inet::Inet, passage::Passage},
     sockets::errors::RemoteError,
 };
@@ -59,7 +62,7 @@ pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>,
     let flow = &arrival.flow;
     let end = (address(flow.local), flow.local_port);
     let hash = arrival.hash.unwrap_or_else(|| inet.streams().flows.hash(flow));
-    match inet.streams().ports.listener(end, arrival.interface.0, hash >> 16) {
+    match inet.streams().ports.listener(end, (arrival.interface, flow.label), hash >> 16) {
         Some(listener) => listen::input(inet, passage, &listener, (arrival, hash), iss),
         None => refuse(inet, passage, arrival),
     }
@@ -265,6 +268,7 @@ impl SocketState {
                 let source = (Some(address(live.flow.local)), live.flow.local_port);
                 let socket = (&self.options, self.owner.user);
                 let request = request_for(socket, source, peer);
+                let request = SendRequest { label: live.flow.label, ..request };
                 let Ok(path) = find_path(inet, passage, request, &self.options.ip) else { return };
                 live.path = Some(path);
                 IcmpError::TooBig(path.sent_max(&self.options))

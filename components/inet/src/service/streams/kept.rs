@@ -105,7 +105,11 @@ impl Inet {
         if streams.flows.find(&flow, hash).is_some() {
             return;
         }
-        let Some(socket) = streams.ports.listener(end, interface, hash >> 16) else { return };
+        let Some(socket) =
+            streams.ports.listener(end, (InterfaceIndex(interface), flow.label), hash >> 16)
+        else {
+            return;
+        };
         let now_ns = self.now_ns();
         self.pass(|passage| {
             socket.with(self, passage, |state, passage| {
@@ -161,7 +165,8 @@ impl SocketState {
         inet.streams().ports.listen_again(self.local.port(), (&bound, &claim), socket);
         self.claim = Some(claim);
         let mut listening = Listening::new(kept.backlog, &self.options, acceptor);
-        let flows = kept.waiting.into_iter().map(|(local, peer)| ends::flow(local, peer));
+        let label = self.owner.label;
+        let flows = kept.waiting.into_iter().map(|(local, peer)| ends::flow(local, peer, label));
         flows.for_each(|flow| listening.listener.adopt(flow));
         self.role = SocketRole::Listening(Box::new(listening));
         Ok(())
@@ -199,7 +204,7 @@ impl SocketState {
             || options::settings(&self.options, None, parameters),
             |path| path.settings(&self.options, parameters),
         );
-        let flow = ends::flow(self.local, peer);
+        let flow = ends::flow(self.local, peer, self.owner.label);
         let made = self.connection_again(inet, (passage.now_ns, &flow), &kept, settings);
         let table = &inet.streams().flows;
         let hash = table.hash(&flow);

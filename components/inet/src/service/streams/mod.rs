@@ -111,6 +111,7 @@ impl Streams {
             remote: ends::octets(quoted.destination),
             local_port: u16::from_be_bytes([a, b]),
             remote_port: u16::from_be_bytes([c, d]),
+            label: quoted.label,
         };
         let seq = u32::from_be_bytes([e, f, g, h]);
         let FlowOwner::Live(socket) = self.flows.find(&flow, self.flows.hash(&flow))? else {

@@ -116,6 +116,8 @@ pub(crate) fn find_path(
     let versions = inet.stack().refresh(&mut passage.worker);
     let request = SendRequest { source: Some(path.source), ..request };
     let interface = passage.worker.view().configuration.interface(path.interface);
+    // Where packets tell their secrecy the stack makes each as it leaves.
+    let interface = interface.filter(|_| path.label_length == 0);
     let offloads = interface.map_or(LinkOffloads::empty(), |one| one.offloads);
     let is_to_keep = path.is_local && header_options.is_empty() && !names_source;
     let found = StreamPath { versions, path, request, offloads, header_options };
@@ -199,6 +201,7 @@ impl LiveConnection {
         let Some(peer) = peer else { return };
         let source = (Some(address(self.flow.local)), self.flow.local_port);
         let request = request_for((options, user), source, peer);
+        let request = SendRequest { label: self.flow.label, ..request };
         self.path = find_path(inet, passage, request, &options.ip).ok();
         if let Some(path) = &self.path {
             let most = path.sent_max(options);
@@ -388,6 +391,7 @@ pub(crate) fn bare_request(
     let remote = address(flow.remote);
     let source = (Some(address(flow.local)), flow.local_port);
     let mut request = request_for(socket, source, SocketAddr::new(remote, flow.remote_port));
+    request.label = flow.label;
     let is_confined = remote.is_ipv6() && AddressScope::of(remote) == AddressScope::Link;
     if is_confined && interface != InterfaceIndex::LOOPBACK {
         request.interface = Some(interface);

@@ -10,6 +10,7 @@ use super::{
 use crate::{sockets::bindings, tables::interface::InterfaceIndex};
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::IpAddr;
+use labels::SecrecyId;
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -114,7 +115,8 @@ impl TcpPorts {
     /// Claims a port for a connection, which may share it with other connections of the stack's choice.
     pub(crate) fn share(&self, port: u16, claim: &PortClaim) -> bool {
         self.add_if(port, claim, |entry| {
-            entry.claims().all(|(other, _)| other.origin == PortOrigin::Chosen)
+            let is_shared = |other: &PortClaim| other.origin == PortOrigin::Chosen;
+            entry.claims().all(|(other, _)| is_shared(other) || other.label != claim.label)
         })
     }
     /// Adds a claim that needs no check: that of a listener's child.
@@ -219,19 +221,19 @@ impl TcpPorts {
     pub(crate) fn listener(
         &self,
         (local, port): (IpAddr, u16),
-        interface: u32,
+        (interface, label): (InterfaceIndex, SecrecyId),
         flow: u64,
     ) -> Option<Arc<TcpSocket>> {
         let shard = self.shards.get(usize::from(port) % SHARDS)?.read();
         let listeners = &shard.get(&port)?.listeners;
         if let [(claim, socket)] = listeners.as_slice() {
-            claim.place().score(local, InterfaceIndex(interface))?;
-            return Some(Arc::clone(socket));
+            claim.place().score(local, interface)?;
+            return (claim.label == label).then(|| Arc::clone(socket));
         }
         let scored = || {
-            let scores = listeners.iter();
-            scores.filter_map(|(claim, socket)| {
-                Some((claim.place().score(local, InterfaceIndex(interface))?, socket))
+            let of_label = listeners.iter().filter(|(claim, _)| claim.label == label);
+            of_label.filter_map(|(claim, socket)| {
+                Some((claim.place().score(local, interface)?, socket))
             })
         };
         let best = scored().map(|(score, _)| score).max()?;

@@ -13,6 +13,7 @@ use interfaces::sockets::{
     CongestionControl, ConnectionState, SocketFamilies, SocketOwner, SocketRecord, SocketTimer,
     StreamInfo,
 };
+use labels::SecrecyId;
 use tcp::{Flow, HalfOpenView};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -107,6 +108,7 @@ pub(crate) fn bare(
         not_taken: 0,
         congestion: CongestionControl::default(),
         info: None,
+        label: SecrecyId::NONE,
     }
 }
 
@@ -121,6 +123,7 @@ fn half_open(listener: &SocketRecord, request: &HalfOpenView, now_ns: u64) -> So
     SocketRecord {
         is_version6: listener.is_version6,
         user: listener.user,
+        label: listener.label,
         interface: listener.interface,
         timer: SocketTimer::Retransmit,
         timer_ms: number(request.deadline_ns.saturating_sub(now_ns) / NS_PER_MS),
@@ -134,6 +137,7 @@ fn of_waiting(waiting: &Waiting, left_ns: u64) -> SocketRecord {
     SocketRecord {
         is_version6: waiting.families() != SocketFamilies::V4,
         timer: SocketTimer::TimeWait,
+        label: waiting.flow.label,
         timer_ms: number(left_ns / NS_PER_MS),
         ..bare(local, Some(remote), ConnectionState::TimeWait)
     }
@@ -159,6 +163,7 @@ fn of_socket(inet: &Inet, socket: &Arc<TcpSocket>, now_ns: u64) -> Option<Socket
         };
         let owner = if state.is_orphan { SocketOwner::default() } else { owner };
         (record.user, record.inode) = (owner.user, owner.inode);
+        record.label = state.owner.label;
         record.drops = socket.dropped.load(Ordering::Relaxed);
         record.interface = state.options.ip.interface.unwrap_or(0);
         record.cookie = socket.number;

@@ -215,6 +215,7 @@ impl SocketState {
             reuses_address: ip.reuses_address,
             reuses_port: ip.reuses_port,
             user: self.owner.user,
+            label: self.owner.label,
             stage: PortStage::Open,
             origin,
         }

@@ -13,6 +13,7 @@ use interfaces::{
     nic::PacketSegment,
     sockets::{FrameChecksum, SeenFrame, packet_kind},
 };
+use labels::SecrecyId;
 use packet::{
     MacAddress,
     ethernet::{self, Ethernet, EthernetHeader, ethertype},
@@ -133,7 +134,7 @@ impl Taps {
         let bytes = ReceivedParts(frame);
         let (link, checksum) = (FrameLink::of(interface), checksum_of_received(frame));
         if let Some(frame) = frame_of(frame.head(), link, checksum, &bytes) {
-            self.show(&frame, None);
+            self.show(&frame, None, None);
         }
     }
     /// Shows a packet without a header of a link, whose EtherType the sender has told.
@@ -144,7 +145,7 @@ impl Taps {
         protocol: u16,
     ) {
         let (bytes, checksum) = (ReceivedParts(packet), checksum_of_received(packet));
-        self.show(&FrameLink::of(interface).headerless(protocol, checksum, &bytes), None);
+        self.show(&FrameLink::of(interface).headerless(protocol, checksum, &bytes), None, None);
     }
     /// Shows a frame that a card is to send, but not to the tap `sender`.
     pub(crate) fn sent(
@@ -163,7 +164,7 @@ impl Taps {
             false => Some(link.headerless(protocol_of_packet(headers), checksum, &bytes)),
         };
         if let Some(frame) = frame {
-            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
+            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender, None);
         }
     }
     /// Shows a frame of loopback, first as a sent one, but not to the tap `sender`, then as a received one.
@@ -171,23 +172,24 @@ impl Taps {
         &self,
         (head, bytes): (&[u8], &PacketParts<'_, PacketSegment>),
         checksum: FrameChecksum,
-        sender: Option<u64>,
+        (sender, label): (Option<u64>, SecrecyId),
     ) {
         let index = InterfaceIndex::LOOPBACK;
         let link = FrameLink { index, own: [0; 6], hardware: index.hardware() };
         if let Some(frame) = frame_of(head, link, checksum, bytes) {
-            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
-            self.show(&frame_again(&frame, head), None);
+            let sent = SeenFrame { kind: packet_kind::OUTGOING, ..frame };
+            self.show(&sent, sender, Some(label));
+            self.show(&frame_again(&frame, head), None, Some(label));
         }
     }
     /// Shows a packet of IP that goes over loopback.
-    pub(crate) fn looped(&self, packet: &Departure<PacketSegment>) {
+    pub(crate) fn looped(&self, packet: &Departure<PacketSegment>, label: SecrecyId) {
         let kind = packet.headers.family().ethertype();
         let link = EthernetHeader::new([0; 6], [0; 6], kind);
         let link = link.as_bytes();
         let headers = [link, packet.headers.as_slice()];
         let bytes = PacketParts { headers, payload: &packet.payload };
-        self.passed((link, &bytes), checksum_of(packet), None);
+        self.passed((link, &bytes), checksum_of(packet), (None, label));
     }
     /// Shows a packet that is only made to be seen, of these headers and EtherType. Its checksum is that of the pseudo header, as that
     /// of a packet whose sum the interface is to write.
@@ -195,10 +197,11 @@ impl Taps {
         &self,
         (headers, kind): (&[u8], u16),
         payload: &BufferChain<PacketSegment>,
+        label: SecrecyId,
     ) {
         let link = EthernetHeader::new([0; 6], [0; 6], kind);
         let parts = PacketParts { headers: [link.as_bytes(), headers], payload };
-        self.passed((link.as_bytes(), &parts), FrameChecksum::Partial, None);
+        self.passed((link.as_bytes(), &parts), FrameChecksum::Partial, (None, label));
     }
 }
 

@@ -18,10 +18,11 @@ use alloc::{
 use interfaces::{
     nic::{MacAddress, PacketSegment},
     sockets::{
-        FrameChecksum, FrameTap, LinkMembership, LinkTap, LinkTaps, SentFrame, SocketError,
-        TapBinding,
+        FrameChecksum, FrameTap, LinkLabel, LinkMembership, LinkTap, LinkTaps, SentFrame,
+        SocketError, TapBinding,
     },
 };
+use labels::SecrecyId;
 use packet::ethernet::{self, EthernetHeader, ethertype};
 use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 use zerocopy::IntoBytes;
@@ -47,10 +48,11 @@ impl StackTaps {
 }
 
 impl LinkTaps for StackTaps {
-    fn open(&self, tap: Arc<dyn FrameTap>) -> Arc<dyn LinkTap> {
+    fn open(&self, tap: Arc<dyn FrameTap>, label: SecrecyId) -> Arc<dyn LinkTap> {
         let number = self.inet.upgrade().map_or(0, |inet| inet.taps().number());
         let memberships = Mutex::new(&MEMBERSHIPS, Vec::new());
-        Arc::new(StackTap { inet: Weak::clone(&self.inet), number, client: tap, memberships })
+        let inet = Weak::clone(&self.inet);
+        Arc::new(StackTap { inet, number, label, client: tap, memberships })
     }
 }
 
@@ -58,6 +60,7 @@ impl LinkTaps for StackTaps {
 struct StackTap {
     inet: Weak<Inet>,
     number: u64,
+    label: SecrecyId,
     client: Arc<dyn FrameTap>,
     memberships: Mutex<Vec<(u32, LinkMembership)>>,
 }
@@ -109,7 +112,7 @@ impl LinkTap for StackTap {
     fn bind(&self, binding: TapBinding) -> Result<(), SocketError> {
         let inet = self.inet()?;
         let bound = binding.interface.map(|index| interface_of(&inet, index)).transpose()?;
-        inet.taps().bind(self.number, binding, &self.client);
+        inet.taps().bind((self.number, self.label), binding, &self.client);
         if bound.is_some_and(|interface| !interface.is_up()) && binding.protocol.is_some() {
             self.client.failed(SocketError::NetworkDown);
         }
@@ -130,6 +133,9 @@ impl LinkTap for StackTap {
         }
         if interface.is_loopback() {
             self.loop_back(&inet, &bytes)
+        } else if interface.label != LinkLabel::Single(self.label) {
+            // A frame tells no secrecy but that of its link.
+            Err(SocketError::Forbidden)
         } else {
             self.send_by_card(&inet, interface.index, &bytes)
         }
@@ -190,7 +196,8 @@ impl StackTap {
         let payload = chain_of(rest)?;
         if inet.taps().are_watching() {
             let parts = PacketParts { headers: [head, &[]], payload: &payload };
-            inet.taps().passed((head, &parts), FrameChecksum::Partial, Some(self.number));
+            let sender = (Some(self.number), self.label);
+            inet.taps().passed((head, &parts), FrameChecksum::Partial, sender);
         }
         let kind = bytes.get(12..14).and_then(|kind| kind.first_chunk());
         let kind = kind.map_or(0, |kind| u16::from_be_bytes(*kind));
@@ -201,6 +208,7 @@ impl StackTap {
                     interface: InterfaceIndex::LOOPBACK,
                     cast: Cast::Unicast,
                     is_looped: false,
+                    label: self.label,
                 };
                 if let Some(arrival) = Arrival::new(head, &payload, head.len()) {
                     // Loopback verifies no checksums, as on Linux.

@@ -9,10 +9,12 @@ mod handle;
 use crate::tables::{
     configuration::{Configuration, ConfigurationWatcher},
     interface::{Interface, InterfaceIndex},
+    labels::LabelSource,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use interfaces::sockets::{FrameTap, SeenFrame, SocketError, TapBinding, packet_kind};
+use labels::SecrecyId;
 use rt::{lock_class, sync::RwLock};
 
 pub(crate) use handle::StackTaps;
@@ -20,6 +22,7 @@ pub(crate) use handle::StackTaps;
 lock_class! {
     static TAPS = "inet.taps";
     static SHAPES = "inet.taps.shapes";
+    static LABELS = "inet.taps.labels";
 }
 
 /// A tap and what it is bound to.
@@ -27,6 +30,8 @@ struct TapEntry {
     number: u64,
     binding: TapBinding,
     client: Arc<dyn FrameTap>,
+    /// It sees what this secrecy dominates.
+    label: SecrecyId,
 }
 
 /// The taps that are bound.
@@ -37,6 +42,15 @@ pub(crate) struct Taps {
     entries: RwLock<Vec<TapEntry>>,
     /// Interfaces that are not like cards: number, type of hardware, and whether their packets have a header of Ethernet.
     shapes: RwLock<Vec<(InterfaceIndex, u16, bool)>>,
+    labels: RwLock<LinkLabels>,
+}
+
+/// The labels of interfaces, as a tap needs them.
+#[derive(Default)]
+struct LinkLabels {
+    /// The greatest secrecy of the packets of each interface that has one.
+    highs: Vec<(InterfaceIndex, SecrecyId)>,
+    source: LabelSource,
 }
 
 impl Taps {
@@ -46,6 +60,7 @@ impl Taps {
             next: AtomicU64::new(1),
             entries: RwLock::new(&TAPS, Vec::new()),
             shapes: RwLock::new(&SHAPES, Vec::new()),
+            labels: RwLock::new(&LABELS, LinkLabels::default()),
         }
     }
     /// Returns whether there is a tap that sees any frame.
@@ -74,12 +89,28 @@ impl Taps {
             *self.shapes.write() = fresh;
         }
     }
-    /// Sets the binding of a tap.
-    fn bind(&self, number: u64, binding: TapBinding, client: &Arc<dyn FrameTap>) {
+    /// Notes the labels of interfaces.
+    fn note_labels(&self, all: &Configuration) {
+        let high = |one: &Interface| (one.index, one.label.high());
+        let labelled = all.interfaces().map(high).filter(|(_, high)| *high != SecrecyId::NONE);
+        let fresh: Vec<_> = labelled.collect();
+        if !fresh.is_empty() {
+            *self.labels.write() = LinkLabels { highs: fresh, source: all.labels().clone() };
+        }
+    }
+    /// Sets the binding of a tap of a secrecy.
+    fn bind(
+        &self,
+        (number, label): (u64, SecrecyId),
+        binding: TapBinding,
+        client: &Arc<dyn FrameTap>,
+    ) {
         let mut entries = self.entries.write();
         match entries.iter_mut().find(|entry| entry.number == number) {
             Some(entry) => entry.binding = binding,
-            None => entries.push(TapEntry { number, binding, client: Arc::clone(client) }),
+            None => {
+                entries.push(TapEntry { number, binding, client: Arc::clone(client), label });
+            }
         }
         self.count(&entries);
     }
@@ -98,7 +129,12 @@ impl Taps {
     }
     /// Shows a frame to the taps of its interface and protocol, but to the one that sent it. Sent frames are shown to those of all
     /// protocols alone, as on Linux.
-    fn show(&self, frame: &SeenFrame<'_>, sender: Option<u64>) {
+    /// The secrecy of a frame without `label` is the greatest of its interface.
+    fn show(&self, frame: &SeenFrame<'_>, sender: Option<u64>, label: Option<SecrecyId>) {
+        let labels = self.labels.read();
+        let own = |(one, _): &&(InterfaceIndex, SecrecyId)| one.0 == frame.interface;
+        let high = || labels.highs.iter().find(own).map_or(SecrecyId::NONE, |(_, high)| *high);
+        let label = label.unwrap_or_else(high);
         let is_sent = frame.kind == packet_kind::OUTGOING;
         for entry in self.entries.read().iter() {
             let is_of_interface =
@@ -108,7 +144,8 @@ impl Taps {
                 Some(protocol) => protocol == frame.protocol && !is_sent,
                 None => false,
             };
-            if is_of_interface && is_of_protocol && sender != Some(entry.number) {
+            let is_shown = is_of_interface && is_of_protocol && sender != Some(entry.number);
+            if is_shown && labels.source.dominates(entry.label, label) {
                 entry.client.see(frame);
             }
         }
@@ -119,6 +156,7 @@ impl Taps {
 impl ConfigurationWatcher for Taps {
     fn configured(&self, old: &Configuration, new: &Configuration) {
         self.note_shapes(new);
+        self.note_labels(new);
         let ends = |before: &&Interface| {
             before.is_up() && new.interface(before.index).is_none_or(|now| !now.is_up())
         };

@@ -12,6 +12,7 @@ use interfaces::{
     nic::{ChecksumState, Packet, PacketSegment},
     sockets::*,
 };
+use labels::SecrecyId;
 use std::{
     net::SocketAddr,
     sync::{
@@ -115,8 +116,14 @@ fn open(inet: &Inet, protocol: DatagramProtocol, end: SocketAddr) -> DatagramPro
 
 fn open_tunnel(inet: &Inet) -> Arc<dyn Tunnel> {
     let layer = TunnelLayer::Network;
-    let request =
-        TunnelRequest { name: "tun%d", number: None, layer, mac: [0; 6], has_carrier: true };
+    let request = TunnelRequest {
+        name: "tun%d",
+        number: None,
+        layer,
+        mac: [0; 6],
+        has_carrier: true,
+        label: SecrecyId::NONE,
+    };
     let tunnel = inet.tunnels().unwrap().open(&request, Arc::new(TunnelProgram)).unwrap();
     let index = tunnel.index();
     let all = inet.administration();
@@ -158,7 +165,7 @@ impl Programs {
         }
         let filter = PacketProgram::new(&FILTER).unwrap();
         let watcher = Arc::new(Watcher { filter, bytes: AtomicU64::new(0) });
-        let tap = Network::taps(&**inet).open(watcher.clone());
+        let tap = Network::taps(&**inet).open(watcher.clone(), SecrecyId::NONE);
         let binding = TapBinding { interface: None, protocol: Some(TapBinding::ALL) };
         tap.bind(binding).unwrap();
         let (streams, tunnel) = (Vec::new(), open_tunnel(inet));

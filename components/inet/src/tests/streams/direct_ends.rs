@@ -5,6 +5,7 @@ use interfaces::sockets::{
     CloseKind, FrameTap, Network, NetworkParameter, SeenFrame, SocketError, SocketEvents,
     SocketRecord, StreamInfo, StreamState, TapBinding,
 };
+use labels::SecrecyId;
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -59,7 +60,7 @@ fn seen(host: &Host) -> (Vec<SocketRecord>, [u64; 2], Vec<u64>) {
 fn life(way: Way, is_server_first: bool) -> Vec<impl PartialEq + std::fmt::Debug> {
     let host = Host::new(1);
     let counted = Arc::new(Counted::default());
-    let tap = Network::taps(&*host.inet).open(counted.clone());
+    let tap = Network::taps(&*host.inet).open(counted.clone(), SecrecyId::NONE);
     if way == Way::Segments {
         tap.bind(TapBinding { interface: None, protocol: Some(TapBinding::ALL) }).unwrap();
     }

@@ -4,6 +4,7 @@ use interfaces::sockets::{
     Acceptor, CloseKind, IpOptions, KeptListening, KeptPort, KeptStream, Network, SocketFamilies,
     SocketOwner, SocketProtocol, StreamOptions, StreamState,
 };
+use labels::SecrecyId;
 use std::sync::Arc;
 use xorshift::Xorshift;
 
@@ -18,7 +19,7 @@ fn kept_end(end: &End) -> KeptStream {
 fn kept(program: &Program) -> KeptStream {
     KeptStream {
         families: SocketFamilies::V4,
-        owner: SocketOwner { user: 1, inode: 7 },
+        owner: SocketOwner { user: 1, inode: 7, label: SecrecyId::NONE },
         options: StreamOptions::default(),
         local: program.socket.local(),
         peer: program.socket.peer(),

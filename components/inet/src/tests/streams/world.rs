@@ -7,6 +7,7 @@ use interfaces::{
         Stream, StreamSocket, StreamState,
     },
 };
+use labels::SecrecyId;
 use rt::{NoMemory, memory::Frame};
 use std::{
     collections::{BinaryHeap, VecDeque},
@@ -71,8 +72,12 @@ impl Program {
         Program::with(inet, SocketFamilies::V4)
     }
     pub fn with(inet: &Arc<Inet>, families: SocketFamilies) -> Program {
+        Program::labelled(inet, families, SecrecyId::NONE)
+    }
+    /// Makes a socket of a secrecy.
+    pub fn labelled(inet: &Arc<Inet>, families: SocketFamilies, label: SecrecyId) -> Program {
         let (stream, told) = stream();
-        let owner = SocketOwner { user: 1, inode: 7 };
+        let owner = SocketOwner { user: 1, inode: 7, label };
         let socket = inet.open_stream(stream.clone(), families, owner).unwrap();
         Program { stream, socket, told }
     }

@@ -376,6 +376,7 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use labels::SecrecyId;
 
     #[test]
     fn seconds_of_defer_accept_become_timeouts() {
@@ -384,8 +385,13 @@ mod tests {
 
     #[test]
     fn adopted_children_come_in_order_and_may_be_forgotten() {
-        let flow =
-            |remote_port| Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port };
+        let flow = |remote_port| Flow {
+            local: [1; 16],
+            remote: [2; 16],
+            local_port: 80,
+            remote_port,
+            label: SecrecyId::NONE,
+        };
         let mut listener = Listener::new(ListenerSettings::default());
         (1..4).for_each(|port| listener.adopt(flow(port)));
         assert!(listener.forget(&flow(2)) && !listener.forget(&flow(2)));

@@ -196,6 +196,7 @@ mod tests {
         connection::settings::Ecn,
         wire::secret::{Flow, Secret},
     };
+    use labels::SecrecyId;
     use proptest::prelude::*;
 
     fn settings() -> impl Strategy<Value = Settings> {
@@ -231,7 +232,7 @@ mod tests {
             syn in syn(),
             (iss, offset, room) in (any::<u32>(), any::<u32>(), 0_u64..1 << 20),
         ) {
-            let flow = Flow { local: [1; 16], remote: [2; 16], local_port: 1, remote_port: 2 };
+            let flow = Flow { local: [1; 16], remote: [2; 16], local_port: 1, remote_port: 2, label: SecrecyId::NONE };
             let secret = &Secret::new([0; 16]);
             let context = Context { now_ns: 5 * SECOND, flow, secret, room, headers: None };
             let request = HalfOpen::new(&context, &syn, iss, offset, None);

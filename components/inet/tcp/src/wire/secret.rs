@@ -2,6 +2,7 @@
 //! (RFC 4987) and Fast Open cookies (RFC 7413), all by SipHash-2-4 with a secret key.
 use super::segment::FastOpenCookie;
 use hash::SipKey;
+use labels::SecrecyId;
 
 /// The two ends of a connection. An IPv4 address is written as an IPv4-mapped IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +15,8 @@ pub struct Flow {
     pub local_port: u16,
     /// Remote port.
     pub remote_port: u16,
+    /// The secrecy of its segments: connections of different secrecies differ, whatever their addresses.
+    pub label: SecrecyId,
 }
 
 /// The numbers that an end of a connection begins with.
@@ -144,13 +147,19 @@ mod tests {
     use crate::clock::SECOND;
 
     fn flow(remote_port: u16) -> Flow {
-        Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port }
+        Flow {
+            local: [1; 16],
+            remote: [2; 16],
+            local_port: 80,
+            remote_port,
+            label: SecrecyId::NONE,
+        }
     }
 
     /// Returns a flow of IPv4.
     fn flow4(remote_port: u16) -> Flow {
         let end = |last| core::net::Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped().octets();
-        Flow { local: end(1), remote: end(2), local_port: 80, remote_port }
+        Flow { local: end(1), remote: end(2), local_port: 80, remote_port, label: SecrecyId::NONE }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The machine that runs a packet script: sockets of one host, peers by number, virtual time.
 use crate::script::parse::{Action, Line, Wire, cookie, number, parse, seconds};
+use labels::SecrecyId;
 use std::collections::{BTreeMap, VecDeque};
 use tcp::*;
 
@@ -53,7 +54,13 @@ pub fn run(text: &str) -> Outcome {
 }
 
 fn flow(peer: u16) -> Flow {
-    Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port: 1000 + peer }
+    Flow {
+        local: [1; 16],
+        remote: [2; 16],
+        local_port: 80,
+        remote_port: 1000 + peer,
+        label: SecrecyId::NONE,
+    }
 }
 
 /// A segment in the syntax of scripts.

@@ -132,6 +132,7 @@ fn socket(local: &str, peer: Option<&str>, state: ConnectionState) -> SocketReco
             snd_ssthresh: 0x7fff_ffff,
             ..StreamInfo::default()
         }),
+        label: Default::default(),
     }
 }
 

@@ -263,7 +263,7 @@ const SKERRY: ItemTable = &[
     ("components", Item::OfAll(components::components)),
     ("isolated", Item::OfAll(components::isolated)),
     ("control", Item::Trigger(components::control)),
-    ("net", Item::OfAll(network::report)),
+    ("net", Item::Graded(network::report)),
 ];
 
 /// A node of the fixed part.

@@ -70,6 +70,7 @@ fn load(text: &[u8], who: &dyn Principal) -> Result<(), Errno> {
         log::error!("the policy that was to be loaded is refused: {fault}");
         return Err(Errno::EINVAL);
     }
+    objects::socket::internet::label_network();
     LOADS.fetch_add(1, Ordering::AcqRel);
     frame.write(0, &status());
     log::info!("a policy was loaded");

@@ -7,7 +7,7 @@
 //!
 //! Making it changes nothing that subjects of other levels see of the multilevel directory: no times, no size in memory, no number
 //! of links, no event.
-use crate::base::security::Label;
+use crate::base::security::{Label, Level};
 use crate::{
     base::{credentials::Credentials, errno::Errno, security, time},
     tree::{

@@ -14,6 +14,7 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicU64, Ordering};
+use labels::SecrecyId;
 use rt::{
     lock_class,
     ring::Corrupt,
@@ -112,7 +113,7 @@ impl RemoteTaps {
 }
 
 impl LinkTaps for RemoteTaps {
-    fn open(&self, sees: Arc<dyn FrameTap>) -> Arc<dyn LinkTap> {
+    fn open(&self, sees: Arc<dyn FrameTap>, _: SecrecyId) -> Arc<dyn LinkTap> {
         let number = self.0.last.fetch_add(1, Ordering::Relaxed) + 1;
         let wanted = TapSettings {
             tap: number,

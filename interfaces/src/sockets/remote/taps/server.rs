@@ -8,6 +8,7 @@ use crate::{
     },
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use labels::SecrecyId;
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -132,7 +133,7 @@ impl TapService {
             let (tap, post) = (settings.tap, self.post.clone());
             let reporter = Arc::new(TapReporter { tap, failure, post });
             OpenTap {
-                tap: self.maker.open(reporter.clone()),
+                tap: self.maker.open(reporter.clone(), SecrecyId::NONE),
                 reporter,
                 binding: TapBinding::default(),
                 memberships: Vec::new(),

@@ -9,6 +9,7 @@ use crate::{
     },
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
+use labels::SecrecyId;
 use proptest::prelude::*;
 use rt::ring::Corrupt;
 use std::sync::{Mutex, OnceLock, Weak};
@@ -38,7 +39,7 @@ impl FakeTap {
 }
 
 impl LinkTaps for FakeTaps {
-    fn open(&self, sees: Arc<dyn FrameTap>) -> Arc<dyn LinkTap> {
+    fn open(&self, sees: Arc<dyn FrameTap>, _: SecrecyId) -> Arc<dyn LinkTap> {
         self.opened.lock().unwrap().push(sees.clone());
         Arc::new(FakeTap { log: self.log.clone(), sees })
     }
@@ -147,7 +148,7 @@ const EVERYTHING: TapBinding = TapBinding { interface: None, protocol: Some(TapB
 fn settings_reach_the_server() {
     let bench = Bench::new();
     let watcher = Arc::new(Watcher::default());
-    let tap = bench.client.open(watcher.clone());
+    let tap = bench.client.open(watcher.clone(), SecrecyId::NONE);
     assert!(bench.done().is_empty());
     tap.bind(EVERYTHING).unwrap();
     assert_eq!(bench.done(), ["bind None Some(3)"]);
@@ -170,7 +171,7 @@ fn settings_reach_the_server() {
     assert_eq!(tap.bind(EVERYTHING), Err(SocketError::NetworkDown));
     drop(tap);
     assert!(bench.done().is_empty());
-    drop(bench.client.open(watcher));
+    drop(bench.client.open(watcher, SecrecyId::NONE));
     assert!(bench.done().is_empty(), "a tap that was never set is not at the server");
 }
 
@@ -178,7 +179,7 @@ fn settings_reach_the_server() {
 fn errors_change_nothing() {
     let mut bench = Bench::new();
     let watcher = Arc::new(Watcher::default());
-    let tap = bench.client.open(watcher.clone());
+    let tap = bench.client.open(watcher.clone(), SecrecyId::NONE);
     let to = |interface| TapBinding { interface: Some(interface), protocol: Some(0x800) };
     tap.bind(to(1)).unwrap();
     assert_eq!(tap.bind(to(9)), Err(SocketError::NoInterface));
@@ -202,7 +203,8 @@ fn errors_change_nothing() {
 #[test]
 fn a_successor_gets_the_settings() {
     let mut bench = Bench::new();
-    let taps: Vec<_> = (0..3).map(|_| bench.client.open(Arc::new(Watcher::default()))).collect();
+    let taps: Vec<_> =
+        (0..3).map(|_| bench.client.open(Arc::new(Watcher::default()), SecrecyId::NONE)).collect();
     for tap in &taps {
         tap.bind(EVERYTHING).unwrap();
         tap.join(1, LinkMembership::AllGroups).unwrap();
@@ -241,7 +243,8 @@ fn frame(bytes: &dyn bpf::PacketBytes) -> SeenFrame<'_> {
 fn frames_and_failures_reach_the_tap() {
     let bench = Bench::new();
     let watchers = [Arc::new(Watcher::default()), Arc::new(Watcher::default())];
-    let taps = watchers.each_ref().map(|watcher| bench.client.open(watcher.clone()));
+    let taps =
+        watchers.each_ref().map(|watcher| bench.client.open(watcher.clone(), SecrecyId::NONE));
     taps.iter().for_each(|tap| tap.bind(EVERYTHING).unwrap());
     let opened = bench.server.opened.lock().unwrap().clone();
     let bytes: Vec<u8> = (0..60).collect();
@@ -267,7 +270,7 @@ fn senseless_news_are_refused() {
     let channel = Arc::new(Replaceable::default());
     let client = RemoteTaps::new(channel);
     let watcher = Arc::new(Watcher::default());
-    let _tap = client.open(watcher.clone());
+    let _tap = client.open(watcher.clone(), SecrecyId::NONE);
     let frame = FrameHead {
         interface: 1,
         hardware: 1,

@@ -21,6 +21,7 @@ use interfaces::{
         TunnelRequest, TunnelState, hardware,
     },
 };
+use labels::SecrecyId;
 use rt::{
     lock_class,
     sync::{Mutex, Once, RwLock},
@@ -166,7 +167,7 @@ impl TunnelDevice {
     /// # Errors
     /// `EEXIST` for a name in use, `EBUSY` for a number in use, `EINVAL`, `ENODEV` without a network, `ENOBUFS` if there are too many.
     pub fn make(
-        (name, number): (&str, Option<u32>),
+        (name, number, label): (&str, Option<u32>, SecrecyId),
         layer: TunnelLayer,
         flags: u32,
         queue: &Arc<TunnelQueue>,
@@ -196,7 +197,8 @@ impl TunnelDevice {
         queue.set_shut(false);
         let has_carrier = flags & flag::NO_CARRIER == 0;
         device.set_flags(flag::NO_CARRIER, 0);
-        let request = TunnelRequest { name, number, layer, mac: random_mac(), has_carrier };
+        let mac = random_mac();
+        let request = TunnelRequest { name, number, layer, mac, has_carrier, label };
         let tunnel = tunnels.open(&request, device.clone()).map_err(|error| match error {
             AdministrationError::Exists => Errno::EEXIST,
             AdministrationError::Busy => Errno::EBUSY,

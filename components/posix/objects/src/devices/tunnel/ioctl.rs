@@ -13,9 +13,11 @@ use interfaces::{
     nic::Offloads,
     sockets::{LinkChange, LinkRecord, NetworkChange, TunnelLayer},
 };
+use labels::SecrecyId;
 use memory::AddressSpace;
 use netadmin::route::is_valid_name;
 use process::Task;
+use vfs::security;
 use vfs::{Capabilities, Errno, credentials::Credentials};
 
 /// Numbers of requests.
@@ -180,7 +182,7 @@ impl TunnelFile {
             return Err(Errno::EEXIST);
         }
         let (flags, who) = (flags_of(request), task.credentials());
-        let may_administer = who.has(Capabilities::NET_ADMIN);
+        let may_administer = security::may_configure_network(&who);
         if flags & NAPI_FRAGMENTS != 0 {
             if !may_administer {
                 return Err(Errno::EPERM);
@@ -193,7 +195,7 @@ impl TunnelFile {
         let device = match found {
             Some(link) => self.join(&link, flags, &who)?,
             None if !may_administer => return Err(Errno::EPERM),
-            None => self.make(flags, name_of(request))?,
+            None => self.make(flags, name_of(request), who.subject.label().secrecy())?,
         };
         *self.attached.write() = Some(Arc::clone(&device));
         self.is_disabled.store(false, Ordering::Relaxed);
@@ -237,7 +239,7 @@ impl TunnelFile {
         Ok(device)
     }
     /// Makes an interface.
-    fn make(&self, flags: u32, name: &[u8]) -> Result<Arc<TunnelDevice>, Errno> {
+    fn make(&self, flags: u32, name: &[u8], label: SecrecyId) -> Result<Arc<TunnelDevice>, Errno> {
         let (layer, kind, template) = match flags {
             flags if flags & flag::NETWORK != 0 => (TunnelLayer::Network, flag::NETWORK, "tun%d"),
             flags if flags & flag::LINK != 0 => (TunnelLayer::Link, flag::LINK, "tap%d"),
@@ -252,7 +254,7 @@ impl TunnelFile {
         }
         let flags = kind | flags & (flag::CHOSEN | flag::NO_CARRIER);
         let number = Some(self.number.load(Ordering::Relaxed)).filter(|number| *number != 0);
-        TunnelDevice::make((name, number), layer, flags, &self.queue)
+        TunnelDevice::make((name, number, label), layer, flags, &self.queue)
     }
     /// Takes the queue out of use, or puts it into use again (`tun_set_queue`).
     fn set_queue(&self, flags: u32) -> Result<(), Errno> {

@@ -16,6 +16,7 @@ pub mod address;
 mod datagram;
 mod network;
 mod options;
+mod seen;
 mod settings;
 mod stream;
 #[cfg(test)]
@@ -26,8 +27,9 @@ mod zero_copy;
 pub use address::AddressFamily;
 pub use datagram::InternetDatagram;
 pub(in crate::socket) use datagram::time_of;
-pub use network::{administration, link_named, link_numbered, set_network, tunnels};
-pub(in crate::socket) use network::{errno, taps};
+pub use network::{administration, label_network, link_named, link_numbered, set_network, tunnels};
+pub(in crate::socket) use network::{errno, is_safe, taps};
+pub use seen::administration_for;
 pub use settings::{
     BIND_VERSION6_ONLY, PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START,
 };
@@ -39,7 +41,7 @@ use super::interface::{Socket, SocketKind};
 use alloc::sync::Arc;
 use interfaces::sockets::DatagramProtocol;
 use linux_raw_sys::net;
-use network::NETWORK;
+use network::{NETWORK, SocketMaker};
 use process::Task;
 use vfs::{Capabilities, Errno};
 
@@ -99,7 +101,7 @@ pub fn check(family: AddressFamily, kind: u32, protocol: i32) -> Result<(), Errn
 ///
 /// # Errors
 /// `EINVAL` for a number that no protocol has, `ESOCKTNOSUPPORT`, `EPROTONOSUPPORT`, `EPERM` for a raw socket without
-/// CAP_NET_RAW, `EACCES` for a ping socket of a group that may not have one, `EAFNOSUPPORT` without a stack, `ENOBUFS`.
+/// CAP_NET_RAW, `EACCES` for a ping socket of a group that may not have one and in a system whose packets should have labels, `EAFNOSUPPORT` without a stack, `ENOBUFS`.
 pub fn open(
     task: &Task,
     family: AddressFamily,
@@ -107,10 +109,12 @@ pub fn open(
     protocol: i32,
 ) -> Result<Arc<dyn Socket>, Errno> {
     let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
+    if !is_safe() {
+        return Err(Errno::EACCES);
+    }
     let who = task.credentials();
-    let owner = (who.user.effective, who.subject.level());
     match protocol_of(family, kind, protocol)? {
-        Protocol::Tcp => Ok(InternetStream::open(&**network, family, owner)?),
+        Protocol::Tcp => Ok(InternetStream::open(&**network, family, SocketMaker::of(&who))?),
         Protocol::Datagram(kind, protocol) => {
             match protocol {
                 DatagramProtocol::Raw(_) if !who.has(Capabilities::NET_RAW) => {
@@ -128,8 +132,8 @@ pub fn open(
                 }
                 _ => {}
             }
-            let made = InternetDatagram::open(&**network, (family, kind), protocol, owner);
-            Ok(made?)
+            let maker = SocketMaker::of(&who);
+            Ok(InternetDatagram::open(&**network, (family, kind), protocol, maker)?)
         }
     }
 }

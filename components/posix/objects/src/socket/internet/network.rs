@@ -1,17 +1,25 @@
 //! The network stack that sockets use, and its errors.
 use super::wakes::SocketWakes;
 use alloc::sync::Arc;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
+};
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, Ipv4OptionList, LinkRecord, LinkTaps, Network,
     NetworkAdministration, NetworkParameter, OptionSide, RouteQuery, SocketError, SocketFamilies,
     SocketOwner, Tunnels, number,
 };
 use rt::sync::Once;
-use vfs::Errno;
+use vfs::{
+    Credentials, Errno,
+    security::{self, Label, Level},
+};
 
 /// The network stack, once the system has one.
 pub(super) static NETWORK: Once<Arc<dyn Network>> = Once::new();
+/// The stack knows the labels of packets.
+static HAS_LABELS: AtomicBool = AtomicBool::new(false);
 
 /// Gives the personality the network stack that sockets use. A second one is ignored; before the first, a system has neither
 /// AF_INET nor AF_INET6.
@@ -19,6 +27,21 @@ pub fn set_network(network: Arc<dyn Network>) {
     if NETWORK.set(network).is_err() {
         log::warn!("a second network stack is not used");
     }
+    label_network();
+}
+
+/// Gives the stack the labels of packets, if the system has a monitor, when it starts and when another policy was loaded.
+pub fn label_network() {
+    if let (Some(labels), Some(network)) = (security::packet_labels(), NETWORK.get()) {
+        let is_labelled = network.set_labels(labels);
+        let is_labelled = is_labelled.inspect_err(|_| log::error!("the network has no labels"));
+        HAS_LABELS.store(is_labelled.is_ok(), Ordering::Relaxed);
+    }
+}
+
+/// Returns whether sockets may be made: packets have labels, or a system has none.
+pub(in crate::socket) fn is_safe() -> bool {
+    HAS_LABELS.load(Ordering::Relaxed) || !security::is_enforced()
 }
 
 /// Returns the administration of the network stack; `None` if there is no stack.
@@ -83,9 +106,30 @@ pub(super) fn header_options(side: OptionSide, bytes: &[u8]) -> Result<Ipv4Optio
     Ipv4OptionList::checked(bytes, side, &is_other_host).map_err(|_| Errno::EINVAL)
 }
 
-/// Returns the owner of the stack's socket for the socket of a user with this number.
-pub(super) fn owner(user: u32, number: u64) -> SocketOwner {
-    SocketOwner { user, inode: number }
+/// The maker of a socket, as the stack and the peer know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SocketMaker {
+    /// User id.
+    pub(super) user: u32,
+    /// The label of the socket.
+    pub(super) label: &'static Label,
+    /// The level of its subject, which numbers the socket.
+    pub(super) level: &'static Level,
+}
+
+impl SocketMaker {
+    /// Returns a program as the maker of a socket.
+    pub(super) fn of(who: &Credentials) -> SocketMaker {
+        SocketMaker {
+            user: who.user.effective,
+            label: who.label_of_socket(),
+            level: who.subject.level(),
+        }
+    }
+    /// Returns the owner of the stack's socket for the socket with this number.
+    pub(super) fn owner(&self, number: u64) -> SocketOwner {
+        SocketOwner { user: self.user, inode: number, label: self.label.secrecy() }
+    }
 }
 
 /// Returns whether this host has `address`, so that a socket can be bound to it. The stack is asked through a socket of its own.

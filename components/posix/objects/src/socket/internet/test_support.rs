@@ -1,5 +1,8 @@
 //! Tools of the tests of Internet sockets: the real stack, options of calls, addresses.
-use super::address::{self, AddressFamily};
+use super::{
+    address::{self, AddressFamily},
+    network::SocketMaker,
+};
 use crate::socket::{
     interface::{Receive, Send, SocketAddress},
     option_input::OptionInput,
@@ -7,8 +10,16 @@ use crate::socket::{
 use alloc::{sync::Arc, vec::Vec};
 use inet::{Inet, RealTime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vfs::Errno;
+use vfs::{
+    Errno,
+    security::{Label, SecuritySubject},
+};
 use xorshift::{Xorshift, variable};
+
+/// Returns a maker of sockets: root of a system without labels.
+pub(super) fn nobody() -> SocketMaker {
+    SocketMaker { user: 0, label: Label::of_new_object(), level: SecuritySubject::kernel().level() }
+}
 
 pub(super) const SENT: Send = Send {
     is_nonblocking: true,

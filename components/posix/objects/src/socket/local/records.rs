@@ -5,7 +5,9 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
+use interfaces::monitor::ObjectAccess;
 use netadmin::diag::LocalRecord;
+use vfs::security::{self, SecuritySubject};
 
 /// States, with the numbers of TCP.
 const CONNECTED: u8 = 1;
@@ -13,10 +15,13 @@ const UNCONNECTED: u8 = 7;
 const LISTENS: u8 = 10;
 
 /// Returns all sockets.
-pub fn records() -> Vec<LocalRecord> {
+pub fn records(subject: &SecuritySubject) -> Vec<LocalRecord> {
     let all: Vec<Arc<LocalSocket>> =
         ALL_SOCKETS.lock().values().filter_map(Weak::upgrade).collect();
-    all.iter().filter_map(|socket| describe(socket)).collect()
+    let sees = |socket: &&Arc<LocalSocket>| {
+        security::check(subject, socket.label(), ObjectAccess::Read).is_ok()
+    };
+    all.iter().filter(sees).filter_map(|socket| describe(socket)).collect()
 }
 
 /// Returns the inode of the peer; zero for one that is gone.

@@ -327,7 +327,7 @@ impl RecordReader for Teller {
     fn written(&self, written: &AuditRecord) {
         if hub::hears(NetlinkProtocol::Audit, READERS) {
             let bytes = record(written.kind, written.text.as_bytes(), RecordTarget::Group);
-            hub::broadcast(NetlinkProtocol::Audit, &Parcel::of_kernel(bytes, READERS), 0);
+            hub::broadcast(NetlinkProtocol::Audit, &Parcel::of_kernel(bytes, READERS), (0, None));
         }
     }
 }

@@ -1,8 +1,7 @@
 //! A netlink socket as the socket calls see it, and as a file.
 use super::{
     AuditCaller, FAMILY, NetlinkAddress, NetlinkSender, NetlinkSocket, Parcel, group_bit, hub,
-    options,
-    world::{LocalWorld, administration},
+    options, world::LocalWorld,
 };
 use crate::socket::{
     common::{SEND_DEFAULT, SocketCommon},
@@ -43,10 +42,8 @@ impl NetlinkSocket {
             wants_texts: self.is_on(options::EXT_ACK),
             user: sender.identity.user,
         };
-        let world = LocalWorld {
-            network: administration(),
-            audit: AuditCaller { task: sender.task, port },
-        };
+        let audit = AuditCaller { task: sender.task, port };
+        let world = LocalWorld::of(&sender.subject, audit);
         let answers = answer(self.protocol, bytes, &asker, &world);
         for bytes in answers.prompt {
             self.deliver(Parcel::of_kernel(bytes, 0));
@@ -94,12 +91,13 @@ impl NetlinkSocket {
         let identity = stated.unwrap_or(sender.identity);
         let parcel = Parcel { bytes: bytes.into(), port: own, group, identity };
         if group != 0 {
-            hub::broadcast(self.protocol, &parcel, own);
+            hub::broadcast(self.protocol, &parcel, (own, Some(self.label)));
             if port == 0 {
                 return Ok(length);
             }
         }
-        let receiver = hub::find(self.protocol, port).ok_or(Errno::ECONNREFUSED)?;
+        let receiver = hub::find(self.protocol, port).filter(|other| other.label == self.label);
+        let receiver = receiver.ok_or(Errno::ECONNREFUSED)?;
         receiver.deliver(Parcel { group: 0, ..parcel });
         Ok(length)
     }

@@ -6,6 +6,7 @@ use alloc::{
     vec::Vec,
 };
 use interfaces::sockets::{AdministrationObserver, NetworkNotice};
+use labels::SecrecyId;
 use netadmin::{route, session::NetlinkProtocol};
 use rt::{
     lock_class,
@@ -66,10 +67,17 @@ pub(super) fn hears(protocol: NetlinkProtocol, group: u32) -> bool {
     all().iter().any(|socket| socket.protocol == protocol && socket.hears(group))
 }
 
-/// Sends a message to all that listen to its group, but to `sender`.
-pub(super) fn broadcast(protocol: NetlinkProtocol, parcel: &Parcel, sender: u32) {
-    let hears =
-        |socket: &Arc<NetlinkSocket>| socket.protocol == protocol && socket.hears(parcel.group);
+/// Sends a message to all that listen to its group, but to the port `sender`; a program's to those of its secrecy alone.
+pub(super) fn broadcast(
+    protocol: NetlinkProtocol,
+    parcel: &Parcel,
+    (sender, label): (u32, Option<SecrecyId>),
+) {
+    let hears = |socket: &Arc<NetlinkSocket>| {
+        socket.protocol == protocol
+            && socket.hears(parcel.group)
+            && label.is_none_or(|label| label == socket.label)
+    };
     for socket in all() {
         if hears(&socket) && socket.state.lock().port != sender {
             socket.deliver(parcel.clone());
@@ -83,7 +91,11 @@ struct Teller;
 impl AdministrationObserver for Teller {
     fn changed(&self, notice: &NetworkNotice) {
         for told in route::notifications(notice) {
-            broadcast(NetlinkProtocol::Route, &Parcel::of_kernel(told.message, told.group), 0);
+            broadcast(
+                NetlinkProtocol::Route,
+                &Parcel::of_kernel(told.message, told.group),
+                (0, None),
+            );
         }
     }
     fn missed(&self) {

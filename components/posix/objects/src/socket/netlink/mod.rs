@@ -20,12 +20,17 @@ use super::{
 use alloc::sync::{Arc, Weak};
 use bpf::PacketFacts;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use labels::SecrecyId;
 use linux_raw_sys::net;
 use netadmin::session::NetlinkProtocol;
 use process::{Task, audit::backlog};
 use queue::{Loss, Parcel, ParcelQueue};
 use rt::{lock_class, sync::Mutex};
-use vfs::{Capabilities, Errno, poll::WaitQueue, security::Level};
+use vfs::{
+    Capabilities, Errno,
+    poll::WaitQueue,
+    security::{self, Level, SecuritySubject},
+};
 
 use audit::AuditCaller;
 pub use world::{ioctl_number, table};
@@ -60,6 +65,8 @@ pub struct NetlinkSocket {
     this: Weak<NetlinkSocket>,
     common: SocketCommon,
     protocol: NetlinkProtocol,
+    /// The secrecy of its messages.
+    label: SecrecyId,
     state: Mutex<SocketPart>,
     /// Options of SOL_NETLINK that are on, a bit each.
     switches: AtomicU32,
@@ -72,14 +79,17 @@ pub struct NetlinkSocket {
 struct NetlinkSender<'t> {
     task: &'t Task,
     identity: Identity,
-    /// It may change the network (CAP_NET_ADMIN).
+    /// It may change the network (CAP_NET_ADMIN, and its label).
     may_administer: bool,
+    subject: Arc<SecuritySubject>,
 }
 
 impl NetlinkSender<'_> {
     fn of(task: &Task) -> NetlinkSender<'_> {
-        let may_administer = task.credentials().has(Capabilities::NET_ADMIN);
-        NetlinkSender { task, identity: identity_of(task), may_administer }
+        let who = task.credentials();
+        let (may_administer, subject) =
+            (security::may_configure_network(&who), who.subject.clone());
+        NetlinkSender { task, identity: identity_of(task), may_administer, subject }
     }
 }
 
@@ -103,7 +113,8 @@ pub fn check(kind: u32, protocol: i32) -> Result<(SocketKind, NetlinkProtocol), 
 /// As [`check`].
 pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Errno> {
     let (kind, protocol) = check(kind, protocol)?;
-    Ok(NetlinkSocket::new(kind, protocol, task.process.level()))
+    let label = task.credentials().label_of_socket().secrecy();
+    Ok(NetlinkSocket::new((kind, protocol), label, task.process.level()))
 }
 
 /// An address: a port, and groups as bits.
@@ -144,8 +155,8 @@ fn group_bit(group: u32) -> u32 {
 
 impl NetlinkSocket {
     fn new(
-        kind: SocketKind,
-        protocol: NetlinkProtocol,
+        (kind, protocol): (SocketKind, NetlinkProtocol),
+        label: SecrecyId,
         level: &'static Level,
     ) -> Arc<NetlinkSocket> {
         match protocol {
@@ -156,6 +167,7 @@ impl NetlinkSocket {
             this: this.clone(),
             common: SocketCommon::new(kind, level),
             protocol,
+            label,
             state: Mutex::new(&STATE, SocketPart::default()),
             switches: AtomicU32::new(0),
             arrived: WaitQueue::new(),

@@ -9,18 +9,31 @@ use netadmin::{
     diag::{LocalRecord, PacketRecord},
     session::NetlinkWorld,
 };
-use vfs::{Errno, errno::ErrorNumber};
+use vfs::{
+    Errno,
+    errno::ErrorNumber,
+    security::{self, SecuritySubject},
+};
 
 /// Returns the network's administration; `None` if there is no network.
 pub(super) fn administration() -> Option<Arc<dyn NetworkAdministration>> {
     internet::administration()
 }
 
-/// The network and the sockets of the machine.
+/// The network and the sockets of the machine, as a subject sees them.
 pub(super) struct LocalWorld<'a> {
-    pub(super) network: Option<Arc<dyn NetworkAdministration>>,
+    network: Option<Arc<dyn NetworkAdministration>>,
+    subject: Arc<SecuritySubject>,
     /// Audit, for the program that asks.
-    pub(super) audit: AuditCaller<'a>,
+    audit: AuditCaller<'a>,
+}
+
+impl<'a> LocalWorld<'a> {
+    /// Returns the world that a subject sees.
+    pub(super) fn of(subject: &Arc<SecuritySubject>, audit: AuditCaller<'a>) -> LocalWorld<'a> {
+        let network = internet::administration_for(subject);
+        LocalWorld { network, subject: subject.clone(), audit }
+    }
 }
 
 impl NetlinkWorld for LocalWorld<'_> {
@@ -28,10 +41,10 @@ impl NetlinkWorld for LocalWorld<'_> {
         self.network.as_deref()
     }
     fn local_sockets(&self) -> Vec<LocalRecord> {
-        local::records()
+        local::records(&self.subject)
     }
     fn packet_sockets(&self) -> Vec<PacketRecord> {
-        packet::records()
+        packet::records(&self.subject)
     }
     fn audit(&self) -> Option<&dyn AuditControl> {
         Some(&self.audit)
@@ -60,12 +73,14 @@ fn line(socket: &NetlinkSocket) -> String {
     )
 }
 
-/// Returns the content of `/proc/net/netlink`.
-pub fn table() -> String {
+/// Returns the content of `/proc/net/netlink`: the sockets that a subject may know of.
+pub fn table(subject: &SecuritySubject) -> String {
     let mut text = String::from(
         "sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode\n",
     );
-    hub::all().iter().for_each(|socket| text.push_str(&line(socket)));
+    let all = hub::all();
+    let seen = all.iter().filter(|socket| security::sees_socket(subject, socket.label));
+    seen.for_each(|socket| text.push_str(&line(socket)));
     text
 }
 

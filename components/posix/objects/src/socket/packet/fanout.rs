@@ -20,6 +20,7 @@ use hash::Seed;
 use interfaces::sockets::{
     FilterSlot, FrameTap, LinkTap, SeenFrame, SocketError, TapBinding, packet_kind,
 };
+use labels::SecrecyId;
 use rt::{
     lock_class,
     sync::{Mutex, RwLock},
@@ -192,6 +193,8 @@ pub(super) struct FanoutGroup {
     id: u16,
     most: u32,
     binding: TapBinding,
+    /// The secrecy of its members.
+    label: SecrecyId,
     distributor: Arc<Distributor>,
     tap: Arc<dyn LinkTap>,
 }
@@ -283,7 +286,7 @@ impl FanoutRequest {
         Ok(())
     }
     /// Makes the group.
-    fn group(&self, binding: TapBinding) -> Result<FanoutGroup, Errno> {
+    fn group(&self, binding: TapBinding, label: SecrecyId) -> Result<FanoutGroup, Errno> {
         let taps = taps().ok_or(Errno::ENETDOWN)?;
         let mut key = [0; 16];
         rt::entropy::fill(&mut key);
@@ -295,9 +298,9 @@ impl FanoutRequest {
             program: FilterSlot::default(),
             members: RwLock::new(&FANOUT, Vec::new()),
         });
-        let tap = taps.open(distributor.clone());
+        let tap = taps.open(distributor.clone(), label);
         let most = if self.most == 0 { MEMBERS_DEFAULT } else { self.most };
-        Ok(FanoutGroup { id: self.id, most, binding, distributor, tap })
+        Ok(FanoutGroup { id: self.id, most, binding, label, distributor, tap })
     }
 }
 
@@ -346,7 +349,8 @@ impl PacketSocket {
         }
         let mut groups = GROUPS.lock();
         request.choose(&groups)?;
-        let found = groups.iter().find(|group| group.id == request.id).cloned();
+        let found = groups.iter().find(|group| (group.id, group.label) == (request.id, self.label));
+        let found = found.cloned();
         if let Some(group) = &found {
             let has_other_limit = request.most != 0 && request.most != group.most;
             if group.distributor.flags != request.flags || has_other_limit {
@@ -362,7 +366,7 @@ impl PacketSocket {
             }
             Some(group) => group,
             None => {
-                let group = Arc::new(request.group(binding)?);
+                let group = Arc::new(request.group(binding, self.label)?);
                 group.tap.bind(binding).map_err(errno)?;
                 groups.push(group.clone());
                 group

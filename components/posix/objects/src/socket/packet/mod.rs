@@ -31,6 +31,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use fanout::FanoutPlace;
 use interfaces::sockets::{LinkMembership, LinkTap, TapBinding};
+use labels::SecrecyId;
 use linux_raw_sys::net;
 use memory::Anonymous;
 use process::Task;
@@ -98,6 +99,8 @@ pub struct PacketSocket {
     send_limit: AtomicUsize,
     /// User id of the owner.
     user: u32,
+    /// The secrecy that it may see.
+    label: SecrecyId,
 }
 
 /// Checks the arguments of socket(2).
@@ -106,6 +109,9 @@ pub struct PacketSocket {
 /// `EAFNOSUPPORT` without a stack, `EPERM` without CAP_NET_RAW, `ESOCKTNOSUPPORT`.
 pub fn check(task: &Task, kind: u32) -> Result<SocketKind, Errno> {
     internet::taps().ok_or(Errno::EAFNOSUPPORT)?;
+    if !internet::is_safe() {
+        return Err(Errno::EACCES);
+    }
     if !task.credentials().has(Capabilities::NET_RAW) {
         return Err(Errno::EPERM);
     }
@@ -124,7 +130,9 @@ pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Er
     let kind = check(task, kind)?;
     let taps = internet::taps().ok_or(Errno::EAFNOSUPPORT)?;
     let receiver = FrameReceiver::new(kind);
-    let tap = taps.open(receiver.clone());
+    let who = task.credentials();
+    let label = who.label_of_socket().secrecy();
+    let tap = taps.open(receiver.clone(), label);
     let socket = Arc::new(PacketSocket {
         common: SocketCommon::new(kind, task.process.level()),
         receiver,
@@ -132,7 +140,8 @@ pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Er
         control: Mutex::new(&CONTROL, ControlPart::default()),
         sending: Mutex::new(&SENDING, ()),
         send_limit: AtomicUsize::new(SEND_DEFAULT.size()),
-        user: task.credentials().user.effective,
+        user: who.user.effective,
+        label,
     });
     records::add(&socket);
     let protocol = u16::from_be(protocol as u16);

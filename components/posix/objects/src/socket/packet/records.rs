@@ -12,6 +12,7 @@ use netadmin::{
     tables,
 };
 use rt::{lock_class, sync::Mutex};
+use vfs::security::{self, SecuritySubject};
 
 lock_class! {
     static SOCKETS = "packet.sockets";
@@ -37,14 +38,15 @@ pub(super) fn remove(socket: &PacketSocket) {
 }
 
 /// Returns all sockets.
-pub fn records() -> Vec<PacketRecord> {
+pub fn records(subject: &SecuritySubject) -> Vec<PacketRecord> {
     let all: Vec<Arc<PacketSocket>> = ALL.lock().iter().filter_map(Weak::upgrade).collect();
-    all.iter().map(|socket| describe(socket)).collect()
+    let sees = |socket: &&Arc<PacketSocket>| security::sees_socket(subject, socket.label);
+    all.iter().filter(sees).map(|socket| describe(socket)).collect()
 }
 
 /// Returns the content of `/proc/net/packet`.
-pub fn table() -> String {
-    tables::packet_sockets(&records())
+pub fn table(subject: &SecuritySubject) -> String {
+    tables::packet_sockets(&records(subject))
 }
 
 fn membership(one: &KeptMembership) -> PacketMembership {

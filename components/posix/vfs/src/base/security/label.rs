@@ -6,7 +6,7 @@ use super::{
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::ObjectAccess;
-use labels::ContextId;
+use labels::{ContextId, SecrecyId};
 use rt::sync::StaticRef;
 
 /// A context, and which subjects may access the objects that have it. Labels are never freed: the monitor limits their number.
@@ -14,6 +14,8 @@ use rt::sync::StaticRef;
 pub struct Label {
     /// `None`: the object's context was not looked for yet.
     pub(super) context: Option<ContextId>,
+    /// The number of the context's secrecy.
+    secrecy: SecrecyId,
     text: Vec<u8>,
     readers: AtomicU64,
     writers: AtomicU64,
@@ -42,6 +44,7 @@ impl Label {
     const fn allowing(subjects: u64) -> Label {
         Label {
             context: None,
+            secrecy: SecrecyId::NONE,
             text: Vec::new(),
             readers: AtomicU64::new(subjects),
             writers: AtomicU64::new(subjects),
@@ -52,9 +55,9 @@ impl Label {
             is_multilevel: AtomicBool::new(false),
         }
     }
-    /// Makes the label of a context, whose text ends with a NUL.
-    pub(super) fn new(context: ContextId, text: Vec<u8>) -> Label {
-        Label { context: Some(context), text, ..Label::allowing(0) }
+    /// Makes the label of a context of a secrecy, whose text ends with a NUL.
+    pub(super) fn new((context, secrecy): (ContextId, SecrecyId), text: Vec<u8>) -> Label {
+        Label { context: Some(context), secrecy, text, ..Label::allowing(0) }
     }
     /// Makes one with a text, which no monitor knows.
     #[cfg(test)]
@@ -68,6 +71,10 @@ impl Label {
     /// Returns the number of the context, if that was looked for.
     pub fn context(&self) -> Option<ContextId> {
         self.context
+    }
+    /// Returns the number of the secrecy; [`SecrecyId::NONE`] if there is no context.
+    pub fn secrecy(&self) -> SecrecyId {
+        self.secrecy
     }
     /// Returns whether the context was not looked for, in a system where objects have one.
     pub fn is_unknown(&self) -> bool {

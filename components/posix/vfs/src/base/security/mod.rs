@@ -8,10 +8,11 @@
 //! everything is allowed, too, and no decision is kept.
 //!
 //! Locks, in this order: `vfs.security.decisions` (shared while a decision is made and kept; alone while a policy is loaded),
-//! `vfs.security.subjects`, `vfs.security.labels`. All are leaves but for the monitor's.
+//! `vfs.security.subjects`, `vfs.security.labels`, `vfs.security.secrecies`. All are leaves but for the monitor's.
 mod answers;
 mod label;
 mod level;
+mod network;
 mod own;
 mod refusal;
 mod subject;
@@ -19,6 +20,7 @@ mod subject;
 pub use answers::{made, within};
 pub use label::Label;
 pub use level::{LEVEL_SLOTS, Level, Sequence};
+pub use network::{may_configure_network, of_packets, packet_labels, sees_socket};
 pub use own::OwnContext;
 pub(crate) use refusal::tell;
 pub use refusal::{Witness, Witnessed, WitnessedEvent, witness};
@@ -28,7 +30,7 @@ use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc
 use answers::{Answer, Question};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::{Denial, Initial, Monitor, ObjectAccess, Privileges};
-use labels::{Context, ContextId};
+use labels::{Context, ContextId, SecrecyTable};
 use level::Levels;
 use rt::{
     lock_class,
@@ -39,6 +41,7 @@ lock_class! {
     static DECISIONS = "vfs.security.decisions";
     static SUBJECTS = "vfs.security.subjects";
     static LABELS = "vfs.security.labels";
+    static SECRECIES = "vfs.security.secrecies";
 }
 
 /// The monitor, and what is known of its decisions.
@@ -51,6 +54,8 @@ struct Security {
     /// The subjects with a bit of their own.
     subjects: Mutex<Vec<Arc<SecuritySubject>>>,
     labels: RwLock<Labels>,
+    /// The numbers of secrecies.
+    secrecies: RwLock<SecrecyTable>,
 }
 
 #[derive(Default)]
@@ -72,6 +77,7 @@ pub fn announce(monitor: Arc<dyn Monitor>) {
         decisions: RwLock::new(&DECISIONS, ()),
         subjects: Mutex::new(&SUBJECTS, Vec::new()),
         labels: RwLock::new(&LABELS, Labels::default()),
+        secrecies: RwLock::new(&SECRECIES, SecrecyTable::default()),
     });
 }
 
@@ -266,10 +272,11 @@ impl Security {
         if let Some(label) = self.labels.read().by_context.get(&context) {
             return label;
         }
+        let secrecy = self.secrecy_of(context);
         let mut labels = self.labels.write();
         labels.by_context.entry(context).or_insert_with(|| {
             let text = format!("{}\0", self.monitor.context(context));
-            let label = Box::leak(Box::new(Label::new(context, text.into_bytes())));
+            let label = Box::leak(Box::new(Label::new((context, secrecy), text.into_bytes())));
             self.note_kind(label);
             label
         })

@@ -22,6 +22,7 @@ use vfs::{
     file::{File, IoFlags, Ready, SignalSource},
     io::{Sink, Source},
     poll::PollTable,
+    security::{self, Label},
 };
 
 impl Socket for InternetDatagram {
@@ -72,6 +73,10 @@ impl Socket for InternetDatagram {
     fn peer_name(&self) -> Result<SocketAddress, Errno> {
         let peer = self.socket().peer().ok_or(Errno::ENOTCONN)?;
         Ok(address::encode(self.family, peer))
+    }
+    fn peer_label(&self) -> Option<&'static Label> {
+        // Only packets of the own secrecy come.
+        self.socket().peer().and_then(|_| security::of_packets(self.label))
     }
     fn shut_down(&self, directions: Shut) -> Result<(), Errno> {
         self.end_directions(directions)

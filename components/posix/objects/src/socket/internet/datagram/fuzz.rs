@@ -5,7 +5,7 @@ use super::*;
 use crate::socket::{
     interface::{Outgoing, Receive, Socket},
     internet::test_support::{
-        READ, SENT, for_each_seed, given, input_of, random_option, random_value, stack,
+        READ, SENT, for_each_seed, given, input_of, nobody, random_option, random_value, stack,
     },
 };
 use inet::Inet;
@@ -15,7 +15,6 @@ use vfs::{
     Credentials,
     file::File,
     io::{SliceSink, SliceSource},
-    security::SecuritySubject,
 };
 use xorshift::Xorshift;
 
@@ -31,8 +30,7 @@ fn random_socket(inet: &Inet, numbers: &mut Xorshift) -> Arc<InternetDatagram> {
         3 => (SocketKind::Datagram, DatagramProtocol::Ping),
         _ => (SocketKind::Raw, DatagramProtocol::Raw([1, 58, 200, 255][numbers.below(4)])),
     };
-    InternetDatagram::open(inet, (family, kind), protocol, (0, SecuritySubject::kernel().level()))
-        .unwrap()
+    InternetDatagram::open(inet, (family, kind), protocol, nobody()).unwrap()
 }
 
 /// Returns control messages whose lengths are mostly right.

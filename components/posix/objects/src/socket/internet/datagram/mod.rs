@@ -15,7 +15,7 @@ pub(in crate::socket) use control::time_of;
 
 use super::{
     address::AddressFamily,
-    network::{errno, owner},
+    network::{SocketMaker, errno},
     settings::{Flags, InternetSettings},
     wakes::SocketWakes,
     zero_copy::ZeroCopyNotices,
@@ -35,7 +35,7 @@ use interfaces::sockets::{
 use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex};
 use send::Corked;
-use vfs::{Errno, security::Level};
+use vfs::{Errno, security::Label};
 
 lock_class! {
     static CONTROL = "internet.datagram_control";
@@ -50,6 +50,7 @@ const ICMP6_CHECKSUM: u16 = 2;
 pub struct InternetDatagram {
     common: SocketCommon,
     family: AddressFamily,
+    label: &'static Label,
     protocol: DatagramProtocol,
     wakes: Arc<SocketWakes>,
     queue: Arc<DatagramQueue>,
@@ -71,7 +72,7 @@ pub struct InternetDatagram {
 }
 
 impl InternetDatagram {
-    /// Makes a socket of `network` for a user.
+    /// Makes a socket of `network` for its maker.
     ///
     /// # Errors
     /// `ENOBUFS`, `EPROTONOSUPPORT` for a protocol that the stack lacks.
@@ -79,9 +80,9 @@ impl InternetDatagram {
         network: &dyn Network,
         (family, kind): (AddressFamily, SocketKind),
         protocol: DatagramProtocol,
-        (user, level): (u32, &'static Level),
+        maker: SocketMaker,
     ) -> Result<Arc<InternetDatagram>, Errno> {
-        let common = SocketCommon::new(kind, level);
+        let common = SocketCommon::new(kind, maker.level);
         let wakes = SocketWakes::new();
         let (send, receive) = (SEND_DEFAULT.size(), RECEIVE_DEFAULT.size());
         let queue = Arc::new(DatagramQueue::new(wakes.clone(), receive));
@@ -90,7 +91,7 @@ impl InternetDatagram {
             (AddressFamily::V6, protocol) if protocol.has_ports() => SocketFamilies::Both,
             (AddressFamily::V6, _) => SocketFamilies::V6,
         };
-        let owner = owner(user, common.number());
+        let owner = maker.owner(common.number());
         let opened = network.open_datagram(queue.clone(), protocol, families, owner);
         let socket = opened.map_err(|error| match errno(error) {
             Errno::EOPNOTSUPP => Errno::EPROTONOSUPPORT,
@@ -115,6 +116,7 @@ impl InternetDatagram {
         Ok(Arc::new(InternetDatagram {
             common,
             family,
+            label: maker.label,
             protocol,
             wakes,
             queue,

@@ -4,7 +4,7 @@ use crate::socket::{
     interface::{Outgoing, Receive, Received, Send, Socket, SocketAddress},
     internet::{
         options::LEVEL_IP,
-        test_support::{READ, SENT, given, stack},
+        test_support::{READ, SENT, given, nobody, stack},
     },
     option_input::OptionInput,
 };
@@ -15,20 +15,13 @@ use vfs::{
     Credentials, NOBODY,
     file::{File, Ready},
     io::{SliceSink, SliceSource},
-    security::SecuritySubject,
 };
 
 const MORE: Send = Send { is_more: true, ..SENT };
 
 fn udp(inet: &Inet) -> Arc<InternetDatagram> {
     let kind = (AddressFamily::V4, SocketKind::Datagram);
-    let socket = InternetDatagram::open(
-        inet,
-        kind,
-        DatagramProtocol::Udp,
-        (0, SecuritySubject::kernel().level()),
-    )
-    .unwrap();
+    let socket = InternetDatagram::open(inet, kind, DatagramProtocol::Udp, nobody()).unwrap();
     socket.bind_to(&Credentials::root(), &given("127.0.0.1:0")).unwrap();
     socket
 }

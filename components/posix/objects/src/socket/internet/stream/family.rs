@@ -20,6 +20,7 @@ use vfs::{
     file::{File, IoFlags, Ready, SignalSource, Survey},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
+    security::{self, Label},
 };
 
 /// Request for the bytes that were written and not sent, a number that the bindings of the kernel's headers lack.
@@ -64,6 +65,11 @@ impl Socket for InternetStream {
     }
     fn peer(&self) -> Option<Party> {
         None
+    }
+    fn peer_label(&self) -> Option<&'static Label> {
+        // Only packets of the own secrecy come.
+        let label = (self.phase() == StreamPhase::Connected).then_some(self.maker.label)?;
+        security::of_packets(label)
     }
     fn is_listening(&self) -> bool {
         self.phase() == StreamPhase::Listening

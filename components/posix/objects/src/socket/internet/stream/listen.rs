@@ -71,7 +71,7 @@ impl InternetStream {
         let common = SocketCommon::new(SocketKind::Stream, self.common.level());
         common.options.inherit(&self.common.options);
         common.filter.follow(&self.common.filter);
-        let parts = (common, self.family, self.user);
+        let parts = (common, self.family, self.maker);
         let child = InternetStream::assemble(parts, (wakes, stream), socket);
         let mut settings = self.settings.lock().clone();
         // A connection has the options that answer those of its SYN.

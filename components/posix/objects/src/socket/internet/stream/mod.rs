@@ -21,7 +21,7 @@ pub(super) use connect::check_name;
 
 use super::{
     address::AddressFamily,
-    network::{errno, owner},
+    network::{SocketMaker, errno},
     settings::{Flags, InternetSettings},
     wakes::SocketWakes,
     zero_copy::ZeroCopyNotices,
@@ -46,7 +46,7 @@ use rt::{
     lock_class,
     sync::{Mutex, Once},
 };
-use vfs::{Errno, security::Level};
+use vfs::Errno;
 
 lock_class! {
     static CONTROL = "internet.control";
@@ -152,7 +152,7 @@ pub struct InternetStream {
     this: Weak<InternetStream>,
     common: SocketCommon,
     family: AddressFamily,
-    user: u32,
+    maker: SocketMaker,
     wakes: Arc<SocketWakes>,
     streams: StreamChoice,
     socket: Arc<dyn StreamSocket>,
@@ -178,16 +178,16 @@ pub struct InternetStream {
 }
 
 impl InternetStream {
-    /// Makes a socket of `network` for a user.
+    /// Makes a socket of `network` for its maker.
     ///
     /// # Errors
     /// `ENOBUFS`.
     pub(super) fn open(
         network: &dyn Network,
         family: AddressFamily,
-        (user, level): (u32, &'static Level),
+        maker: SocketMaker,
     ) -> Result<Arc<InternetStream>, Errno> {
-        let common = SocketCommon::new(SocketKind::Stream, level);
+        let common = SocketCommon::new(SocketKind::Stream, maker.level);
         let wakes = SocketWakes::new();
         let (send, receive) = (SEND_SPACE[1].size(), RECEIVE_SPACE[1].size());
         let stream = Arc::new(Stream::new(wakes.clone(), send, receive));
@@ -196,12 +196,12 @@ impl InternetStream {
             AddressFamily::V4 => SocketFamilies::V4,
             AddressFamily::V6 => SocketFamilies::Both,
         };
-        let owner = owner(user, common.number());
+        let owner = maker.owner(common.number());
         let socket = network.open_stream(stream.clone(), families, owner).map_err(errno)?;
-        Ok(InternetStream::assemble((common, family, user), (wakes, stream), socket))
+        Ok(InternetStream::assemble((common, family, maker), (wakes, stream), socket))
     }
     fn assemble(
-        (common, family, user): (SocketCommon, AddressFamily, u32),
+        (common, family, maker): (SocketCommon, AddressFamily, SocketMaker),
         (wakes, stream): (Arc<SocketWakes>, Arc<Stream>),
         socket: Arc<dyn StreamSocket>,
     ) -> Arc<InternetStream> {
@@ -209,7 +209,7 @@ impl InternetStream {
             this: this.clone(),
             common,
             family,
-            user,
+            maker,
             wakes,
             streams: StreamChoice::new(stream),
             socket,
@@ -234,7 +234,7 @@ impl InternetStream {
     }
     /// Names this socket as the owner of its stream.
     fn own_stream(&self) {
-        self.stream().set_owner(owner(self.user, self.common.number()));
+        self.stream().set_owner(self.maker.owner(self.common.number()));
     }
     #[inline]
     fn phase(&self) -> StreamPhase {

@@ -4,7 +4,7 @@ use crate::socket::{
     interface::{Patience, Receive, Send, Socket, SocketAddress},
     internet::{
         address, options,
-        test_support::{READ, SENT, given, stack},
+        test_support::{READ, SENT, given, nobody, stack},
     },
     option_input::OptionInput,
 };
@@ -15,7 +15,6 @@ use vfs::{
     Credentials, NOBODY,
     file::{File, Ready},
     io::{SliceSink, SliceSource},
-    security::SecuritySubject,
 };
 
 const URGENT: Send = Send { is_urgent: true, ..SENT };
@@ -23,7 +22,7 @@ const READABLE: Ready = Ready::IN.union(Ready::READ_NORMAL);
 const WRITABLE: Ready = Ready::OUT.union(Ready::WRITE_NORMAL);
 
 pub(super) fn tcp(inet: &Inet) -> Arc<InternetStream> {
-    InternetStream::open(inet, AddressFamily::V4, (0, SecuritySubject::kernel().level())).unwrap()
+    InternetStream::open(inet, AddressFamily::V4, nobody()).unwrap()
 }
 
 fn name_of(socket: &dyn Socket) -> SocketAddr {
@@ -322,9 +321,7 @@ fn a_socket_of_ipv6_alone_leaves_the_port_to_ipv4() {
     let inet = stack();
     crate::socket::internet::set_network(inet.clone());
     for (is_only, bound) in [(0i32, Err(Errno::EADDRINUSE)), (1, Ok(()))] {
-        let socket =
-            InternetStream::open(&*inet, AddressFamily::V6, (0, SecuritySubject::kernel().level()))
-                .unwrap();
+        let socket = InternetStream::open(&*inet, AddressFamily::V6, nobody()).unwrap();
         let value = is_only.to_le_bytes();
         let read = |offset: usize, out: &mut [u8]| {
             out.copy_from_slice(&value[offset..offset + out.len()]);
