@@ -279,6 +279,10 @@ fn a_policy_with_a_fault_is_refused_with_its_line() {
             "{statement}"
         );
     }
+}
+
+#[test]
+fn a_policy_that_lacks_a_context_or_is_no_text_is_refused() {
     let without = POLICY.replace("initial netif", "# ");
     let error = SecurityPolicy::parse(without.as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), "`netif`: an initial context is missing");

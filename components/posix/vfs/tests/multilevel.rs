@@ -29,6 +29,7 @@ initial unlabeled system_u:object_r:file_t:s15:c0.c1023
 initial file system_u:object_r:file_t:s0
 initial netif system_u:object_r:file_t:s0
 initial netmsg system_u:object_r:file_t:s0
+initial anonymous system_u:object_r:file_t:s0
 ";
 const KERNEL: &str = "system_u:system_r:kernel_t:s0-s15:c0.c1023";
 
