@@ -292,8 +292,13 @@ pub(super) fn ask(protocol: NetlinkProtocol, bytes: &[u8], asker: &Asker) -> Ans
     answer(protocol, bytes, asker, &FakeWorld::default())
 }
 
-/// Returns the messages in datagrams: type, flags, and the body.
+/// Returns the messages to the port of [`ROOT`] in datagrams: type, flags, and the body.
 pub(super) fn split(datagrams: &[Vec<u8>]) -> Vec<(u16, u16, Vec<u8>)> {
+    split_to(ROOT.port, datagrams)
+}
+
+/// Returns the messages in datagrams, whose headers name `port`.
+pub(super) fn split_to(port: u32, datagrams: &[Vec<u8>]) -> Vec<(u16, u16, Vec<u8>)> {
     let mut all = Vec::new();
     for datagram in datagrams {
         let mut rest = datagram.as_slice();
@@ -301,7 +306,7 @@ pub(super) fn split(datagrams: &[Vec<u8>]) -> Vec<(u16, u16, Vec<u8>)> {
             let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
             let word = |at: usize| u16::from_le_bytes(rest[at..at + 2].try_into().unwrap());
             assert_eq!(rest[8..12], 7u32.to_le_bytes());
-            assert_eq!(rest[12..16], ROOT.port.to_le_bytes());
+            assert_eq!(rest[12..16], port.to_le_bytes());
             all.push((word(4), word(6), rest[16..length].to_vec()));
             rest = &rest[length.next_multiple_of(4)..];
         }
