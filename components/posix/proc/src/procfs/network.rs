@@ -69,12 +69,7 @@ pub const FILES: ItemTable = &[
     ("rt_cache", Item::File(|| tables::route_cache().into_bytes())),
     ("snmp", Item::OfAll(|| of(tables::simple))),
     ("snmp6", Item::OfAll(|| of(tables::counters6))),
-    (
-        "sockstat",
-        Item::Graded(|reader| {
-            seen(reader, |network| tables::socket_counts(network, common::counts().0))
-        }),
-    ),
+    ("sockstat", Item::OfAll(|| of(|network| tables::socket_counts(network, common::counts().0)))),
     ("sockstat6", Item::Graded(|reader| seen(reader, tables::socket_counts6))),
     ("softnet_stat", Item::OfAll(|| of(|network| tables::packet_work(network, processors())))),
     ("stat", Item::Directory(STATISTICS)),
