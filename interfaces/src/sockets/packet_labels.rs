@@ -4,7 +4,10 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use interfaces_macro::interface;
-use labels::SecrecyId;
+use labels::{
+    Secrecy, SecrecyId,
+    wire::{PacketLabel, calipso, cipso},
+};
 
 /// The secrecies that the packets of an interface may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,32 @@ pub enum LabelOption {
     Cipso,
     /// CALIPSO, of IPv6.
     Calipso,
+}
+
+impl LabelOption {
+    /// Returns the option that carries a label; `None` if the label does not fit.
+    pub fn written(self, label: &PacketLabel) -> Option<Vec<u8>> {
+        let written = match self {
+            LabelOption::Cipso => cipso::encode(label),
+            LabelOption::Calipso => calipso::encode(label),
+        };
+        written.ok()
+    }
+    /// Returns the secrecy that an option tells in a domain of interpretation.
+    ///
+    /// # Errors
+    /// [`LabelFault::Malformed`], [`LabelFault::Domain`].
+    pub fn read(self, bytes: &[u8], domain: NonZeroU32) -> Result<Secrecy, LabelFault> {
+        let told = match self {
+            LabelOption::Cipso => cipso::decode(bytes),
+            LabelOption::Calipso => calipso::decode(bytes),
+        };
+        let told = told.map_err(|_| LabelFault::Malformed)?;
+        match told.domain == domain.get() {
+            true => Ok(told.secrecy),
+            false => Err(LabelFault::Domain),
+        }
+    }
 }
 
 /// The labels of packets.

@@ -258,7 +258,7 @@ fn an_interface_carries_its_own_level_alone() {
         assert_eq!(send_to(high, b"from above", to), Err(EACCES));
         assert_eq!(connect(high, to), Err(EACCES));
         assert_eq!(connect(stream, to), Err(EACCES));
-        // What comes is for sockets of that level alone.
+        // Sockets of that level alone get the packets that arrive.
         let at = v4([10, 77, 1, 1], 53);
         let (low, high) = (udp(), above(udp));
         assert_eq!((bind(low, at), bind(high, at)), (Ok(0), Ok(0)));

@@ -121,7 +121,7 @@ impl<B: Buffer> Stack<B> {
         request: &SendRequest,
         interface: &Interface,
     ) -> Result<u8, SendError> {
-        // What the stack says to its neighbours has no secrecy, and no packet of loopback leaves the host.
+        // A message of the stack to its neighbours has no secrecy, and no packet of loopback leaves the host.
         if request.label == SecrecyId::NONE || interface.is_loopback() {
             return Ok(0);
         }

@@ -6,7 +6,7 @@ use super::{
 use crate::*;
 use ::labels::{
     Categories, Secrecy, SecrecyId,
-    wire::{PacketLabel, calipso, cipso},
+    wire::{PacketLabel, cipso},
 };
 use interfaces::sockets::{
     CloseKind, DatagramProtocol, DatagramQueue, DatagramSocket, FrameTap, LabelFault, LabelOption,
@@ -41,11 +41,7 @@ impl PacketLabels for Levels {
         option: LabelOption,
     ) -> Option<Vec<u8>> {
         let secrecy = Secrecy::new(label.0 as u8, Categories::NONE)?;
-        let label = PacketLabel { domain: domain.get(), secrecy };
-        match option {
-            LabelOption::Cipso => cipso::encode(&label).ok(),
-            LabelOption::Calipso => calipso::encode(&label).ok(),
-        }
+        option.written(&PacketLabel { domain: domain.get(), secrecy })
     }
     fn read(
         &self,
@@ -53,15 +49,7 @@ impl PacketLabels for Levels {
         domain: NonZeroU32,
         option: LabelOption,
     ) -> Result<SecrecyId, LabelFault> {
-        let told = match option {
-            LabelOption::Cipso => cipso::decode(bytes),
-            LabelOption::Calipso => calipso::decode(bytes),
-        };
-        let told = told.map_err(|_| LabelFault::Malformed)?;
-        match told.domain == domain.get() {
-            true => Ok(SecrecyId(told.secrecy.level().into())),
-            false => Err(LabelFault::Domain),
-        }
+        Ok(SecrecyId(option.read(bytes, domain)?.level().into()))
     }
 }
 

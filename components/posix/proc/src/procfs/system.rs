@@ -19,6 +19,7 @@ const LARGE_KIB: u64 = 2048;
 const CENTISECOND_NS: u64 = 10_000_000;
 
 /// Memory in KiB, as a caller sees it.
+#[derive(Default)]
 struct MemoryUse {
     total: u64,
     free: u64,
@@ -71,17 +72,9 @@ impl MemoryUse {
             total,
             free,
             available: free,
-            cached: 0,
-            shared: 0,
-            stored: 0,
-            dirty: 0,
-            writing: 0,
             anonymous: used,
-            heap: 0,
-            stacks: 0,
-            tables: 0,
-            large: 0,
             committed: used,
+            ..MemoryUse::default()
         }
     }
     fn for_caller(reader: &dyn Principal) -> MemoryUse {

@@ -32,13 +32,17 @@ pub fn witnessed(event: &Witnessed<'_>) {
 
 /// Writes the record of an access to another process that the monitor refused.
 pub fn refused_process(task: &Task, access: &str, target: &Process, subject: &SecuritySubject) {
+    refuse(task, access, target.label(), subject);
+}
+
+fn refuse(task: &Task, access: &str, object: &Label, subject: &SecuritySubject) {
     let denial = DenialFacts {
         verdict: "denied",
         access,
         command: &command(task),
         inode: None,
         subject: &text(subject.label()),
-        object: &text(target.label()),
+        object: &text(object),
         class: "process",
     };
     write(task, &denial);
@@ -47,16 +51,7 @@ pub fn refused_process(task: &Task, access: &str, target: &Process, subject: &Se
 /// Writes the record of a program whose execution the monitor refused: the subject may not enter the domain.
 pub(crate) fn refused_transition(subject: &SecuritySubject, file: &Label) {
     let Some(task) = tree::running_on(rt::thread::current()) else { return };
-    let denial = DenialFacts {
-        verdict: "denied",
-        access: "transition",
-        command: &command(&task),
-        inode: None,
-        subject: &text(subject.label()),
-        object: &text(file),
-        class: "process",
-    };
-    write(&task, &denial);
+    refuse(&task, "transition", file, subject);
 }
 
 /// Writes the record of a policy that was loaded.

@@ -26,7 +26,7 @@ pub fn log_in(task: &Task, user: u32) -> Result<(), Errno> {
     // Rules ask for the login uid.
     task.raise_attention(attention::RELOAD);
     if settings().enabled != Enabling::Off {
-        let new = if result.is_ok() { (user, task.login.session()) } else { old };
+        let session = if result.is_ok() { task.login.session() } else { old.1 };
         write(task, kind::LOGIN, |text, facts| {
             let [real, ..] = facts.users;
             text.put(format_args!("pid={} uid={real}", facts.process));
@@ -34,10 +34,10 @@ pub fn log_in(task: &Task, user: u32) -> Result<(), Errno> {
             text.put(format_args!(
                 " old-auid={} auid={} tty={} old-ses={} ses={} res={}",
                 old.0,
-                if result.is_ok() { new.0 } else { user },
+                user,
                 terminal(task),
                 old.1,
-                new.1,
+                session,
                 u8::from(result.is_ok())
             ));
         });

@@ -58,7 +58,7 @@ pub(crate) fn about_open(dentry: &Dentry, events: Events) {
 fn tell_dentry(dentry: &Dentry, what: Happening<'_>) {
     let (parent, name) = dentry.place();
     let happening = Happening { events: what.events | kind(dentry.vnode()), ..what };
-    // What happens to the hidden directory of a level is nothing for the others.
+    // Subjects of other levels get no event of a hidden directory.
     if let Some(parent) = parent.filter(|_| !dentry.is_hidden()) {
         parent.vnode().observers().tell(&Happening { name: Some(&name), ..happening });
     }

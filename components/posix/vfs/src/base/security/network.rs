@@ -7,10 +7,7 @@ use interfaces::{
     monitor::{Initial, ObjectAccess, Privileges},
     sockets::{LabelFault, LabelOption, LinkLabel, PacketLabels},
 };
-use labels::{
-    Secrecy, SecrecyId, SecrecyRange,
-    wire::{PacketLabel, calipso, cipso},
-};
+use labels::{Secrecy, SecrecyId, SecrecyRange, wire::PacketLabel};
 
 /// The greatest number of secrecies, of which packets from other hosts can take some: a peer must not take the numbers of sockets.
 const SECRECIES_MAX: usize = 1 << 17;
@@ -99,12 +96,7 @@ impl PacketLabels for NetworkLabels {
         option: LabelOption,
     ) -> Option<Vec<u8>> {
         let secrecy = SECURITY.get()?.secrecy(label)?;
-        let label = PacketLabel { domain: domain.get(), secrecy };
-        let written = match option {
-            LabelOption::Cipso => cipso::encode(&label),
-            LabelOption::Calipso => calipso::encode(&label),
-        };
-        written.ok()
+        option.written(&PacketLabel { domain: domain.get(), secrecy })
     }
     fn read(
         &self,
@@ -112,16 +104,9 @@ impl PacketLabels for NetworkLabels {
         domain: NonZeroU32,
         option: LabelOption,
     ) -> Result<SecrecyId, LabelFault> {
-        let told = match option {
-            LabelOption::Cipso => cipso::decode(bytes),
-            LabelOption::Calipso => calipso::decode(bytes),
-        };
-        let told = told.map_err(|_| LabelFault::Malformed)?;
-        if told.domain != domain.get() {
-            return Err(LabelFault::Domain);
-        }
+        let secrecy = option.read(bytes, domain)?;
         let security = SECURITY.get().ok_or(LabelFault::Full)?;
-        let number = security.secrecy_number(&told.secrecy, SECRECIES_OF_PACKETS);
+        let number = security.secrecy_number(&secrecy, SECRECIES_OF_PACKETS);
         number.ok_or(LabelFault::Full)
     }
 }
