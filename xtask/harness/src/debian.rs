@@ -1,5 +1,9 @@
 //! A Debian 12 root: made once by the stock `mmdebstrap` and `mke2fs`, kept in `build/`.
-use crate::{build, packages, shell};
+use crate::{
+    build, disk,
+    labels::{self, Labels},
+    packages, shell,
+};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{Gid, Uid};
 use std::{
@@ -29,8 +33,10 @@ const IMAGE: &str = "4G";
 pub fn image(wanted: &[String]) -> Result<PathBuf> {
     check(wanted)?;
     let names: BTreeSet<&str> = wanted.iter().map(String::as_str).chain(ALWAYS).collect();
-    let image = shell::build_path(&format!("debian-{:08x}.ext4", key(&names)))?;
+    let (key, labels) = (key(&names), labels::key()?);
+    let image = shell::build_path(&format!("debian-{key:08x}-{labels:08x}.ext4"))?;
     if !image.is_file() {
+        remove_others(key)?;
         make(&names, &image).with_context(|| {
             format!(
                 "there is no {}: it is made once, with root's rights, from Debian's archive over the network; where that \
@@ -79,6 +85,7 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
     let owner = format!("{}:{}", Uid::effective(), Gid::effective());
     let mut give = packages::privileged("chown")?;
     shell::quietly("handing over the image", give.arg(owner).arg(&partial))?;
+    disk::debugfs(&partial, &label(&tree)?)?;
     remove(&tree)?;
     fs::rename(&partial, image)?;
     Ok(())
@@ -117,26 +124,50 @@ fn set_up_network(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs the monitor's policy and the files of it that SELinux's tools read, if these tools are among the packages. They change
+/// Installs the monitor's policy and the files of it that SELinux's tools read, unless a package brought a policy. They change
 /// nothing in a system without a monitor.
 fn set_up_labels(tree: &Path) -> Result<()> {
-    if !tree.join("usr/sbin/setfiles").exists() {
+    let place = tree.join("etc/selinux");
+    if place.join("config").exists() {
         return Ok(());
     }
-    let place = tree.join("etc/selinux");
-    let monitor = shell::root().join("components/monitor");
+    let (folders, policy) = labels::sources();
     let mut folder = packages::privileged("mkdir -p")?;
     shell::quietly("setting up labels", folder.arg(&place))?;
     let mut copy = packages::privileged("cp -r --no-preserve=ownership")?;
-    copy.args(["config", "skerry"].map(|name| monitor.join("etc").join(name))).arg(&place);
-    shell::quietly("setting up labels", &mut copy)?;
-    let mut policy = packages::privileged("install -m 644")?;
-    policy.arg(monitor.join("policy")).arg(place.join("skerry/policy"));
-    shell::quietly("setting up labels", &mut policy)?;
+    shell::quietly("setting up labels", copy.args(folders).arg(&place))?;
+    let mut install = packages::privileged("install -m 644")?;
+    install.arg(policy).arg(place.join("skerry/policy"));
+    shell::quietly("setting up labels", &mut install)?;
     Ok(())
 }
 
-/// Returns a key of the set of packages, and the release.
+/// Returns the commands for debugfs(8) that label the files of `tree` in its image.
+fn label(tree: &Path) -> Result<String> {
+    let mut find = packages::privileged("find")?;
+    find.arg(tree).args(["-mindepth", "1", "-printf", "%y%P\\0"]);
+    let found = shell::quietly("labelling the files", &mut find)?;
+    let found = String::from_utf8(found).context("a name in the root is no UTF-8")?;
+    let files = found.split_terminator('\0').filter_map(|file| {
+        let mut rest = file.chars();
+        Some((rest.next()?, rest.as_str()))
+    });
+    Ok(Labels::read()?.commands(files))
+}
+
+/// Removes the images with these packages that have the labels of another policy.
+fn remove_others(key: u32) -> Result<()> {
+    let start = format!("debian-{key:08x}-");
+    for entry in fs::read_dir(shell::build_path("")?)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&start) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a key of the release and the set of packages.
 fn key(names: &BTreeSet<&str>) -> u32 {
     let mut hasher = DefaultHasher::new();
     (SUITE, names).hash(&mut hasher);

@@ -1,5 +1,9 @@
 //! Disk images: a Debian busybox root packed by the stock `mke2fs`.
-use crate::{build, debian, shell};
+use crate::{
+    build, debian,
+    labels::{self, Labels},
+    shell,
+};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{Gid, Uid};
 use std::{
@@ -20,10 +24,14 @@ pub fn default_root() -> Result<PathBuf> {
         let built = fs::metadata(path).and_then(|found| found.modified()).ok();
         made < built
     };
-    if made.is_none() || build::programs()?.iter().any(is_newer) {
+    let labels = shell::build_path("root.labels")?;
+    let key = format!("{:08x}", labels::key()?);
+    let has_labels = fs::read_to_string(&labels).is_ok_and(|made| made == key);
+    if made.is_none() || !has_labels || build::programs()?.iter().any(is_newer) {
         let tree = shell::build_path("root")?;
         busybox_tree(&tree)?;
         pack(&tree, &image, &[])?;
+        fs::write(labels, key)?;
     }
     Ok(image)
 }
@@ -186,7 +194,7 @@ const ETC: [(&str, &str); 8] = [
     ("motd", "Skerry. `poweroff` or Ctrl-A X leaves.\n"),
 ];
 
-/// Packs `tree` into a fresh ext4 image by the stock `mke2fs -t ext4`, owned by root.
+/// Packs `tree` into a fresh ext4 image by the stock `mke2fs -t ext4`, owned by root and with the labels of a root.
 ///
 /// # Errors
 /// Fails if mke2fs or debugfs fails.
@@ -200,9 +208,8 @@ pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
     command.args(["-q", "-F", "-t", "ext4", "-E", "root_owner=0:0"]).args(options);
     command.arg("-d").arg(tree).arg(&temporary).arg(format!("{mebibytes}M"));
     shell::quietly("packing the disk image", &mut command)?;
-    if !Uid::effective().is_root() {
-        give_away(tree, &temporary)?;
-    }
+    let owners = if Uid::effective().is_root() { String::new() } else { give_away(tree)? };
+    debugfs(&temporary, &(owners + &label(tree)?))?;
     fs::rename(&temporary, image)?;
     Ok(())
 }
@@ -264,9 +271,20 @@ fn tree_bytes(tree: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Sets owners in the image that mke2fs made of `tree`, by the stock `debugfs`, because an ordinary user cannot give files
-/// away. Files of the user become root's, and those of [`OWNED`] get their owners.
-fn give_away(tree: &Path, image: &Path) -> Result<()> {
+/// Returns the commands for debugfs that label the files of `tree` in its image.
+fn label(tree: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    walk(tree, Path::new(""), &mut |path, metadata| {
+        let name = path.to_str().with_context(|| format!("{}: no UTF-8", path.display()))?;
+        files.push((labels::kind(path, metadata)?, name.to_owned()));
+        Ok(())
+    })?;
+    Ok(Labels::read()?.commands(files.iter().map(|(kind, name)| (*kind, name.as_str()))))
+}
+
+/// Returns the commands for debugfs that set owners in the image that mke2fs made of `tree`, because an ordinary user cannot
+/// give files away. Files of the user become root's, and those of [`OWNED`] get their owners.
+fn give_away(tree: &Path) -> Result<String> {
     let own = (Uid::effective().as_raw(), Gid::effective().as_raw());
     let mut commands = String::new();
     walk(tree, Path::new(""), &mut |path, metadata| {
@@ -280,7 +298,7 @@ fn give_away(tree: &Path, image: &Path) -> Result<()> {
         commands += &format!("sif \"/{path}\" uid {user}\nsif \"/{path}\" gid {group}\n");
         Ok(())
     })?;
-    debugfs(image, &commands)
+    Ok(commands)
 }
 
 /// Puts a tree at `place` of an image, by the stock `debugfs`: root's, with the modes it has.

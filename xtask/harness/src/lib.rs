@@ -16,6 +16,7 @@ pub mod disk;
 pub mod frames;
 pub mod guest;
 pub mod isolated;
+pub mod labels;
 pub mod link;
 pub mod linux;
 pub mod nucleus;
