@@ -14,6 +14,7 @@
 //! allow admin_t from user_t by shell_exec_t          it does if the process asked for it
 //! make tmp_t in root_t by init_t                     the type of what a domain makes in directories of a type
 //! device /dev/sd* type disk_t range s15:c0.c1023     the last rule that fits a device holds
+//! path /tmp type tmp_root_t range s0                 a directory of a file system in memory that the start makes; as for a device
 //! interface eth0 range s1                            a network interface: every packet has that level
 //! interface eth1 range s0-s3:c0.c7 domain 5          each packet carries its level by that domain of interpretation
 //! initial kernel system_u:system_r:kernel_t:s0-s15:c0.c1023     kernel, unlabeled, file, netif and netmsg; each once
@@ -69,7 +70,7 @@ pub enum Fault {
     Range,
     /// A context is none, or none under the policy.
     Context,
-    /// The path of a device does not begin with `/`.
+    /// The path of a device or a directory does not begin with `/`.
     Path,
     /// The domain of interpretation of a network interface is no number from 1 on.
     Interpretation,
@@ -98,7 +99,7 @@ impl Fault {
             Fault::Capability => "there is no such capability",
             Fault::Range => "this is no level, category or range",
             Fault::Context => "this is no context under the policy",
-            Fault::Path => "a device has a path that begins with /",
+            Fault::Path => "a path begins with /",
             Fault::Interpretation => "a domain of interpretation is a number from 1 on",
             Fault::NoInterpretation => "an interface of several levels needs a domain",
             Fault::Loopback => "packets of loopback have the level of their sender",
@@ -294,7 +295,7 @@ impl<'t> Reading<'t> {
             "enter" => self.entry(words, DomainEntry::Always),
             "allow" => self.entry(words, DomainEntry::OnRequest),
             "make" => self.make(words),
-            "device" => self.device(words),
+            "device" | "path" => self.device(words),
             "interface" => self.interface(words),
             "initial" => self.initial(words),
             _ => Err((Fault::Statement, statement)),

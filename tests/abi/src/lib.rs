@@ -203,6 +203,20 @@ impl Scratch {
     pub fn in_memory() -> Scratch {
         Scratch::under("/dev/shm")
     }
+    /// Makes a new folder in memory that processes of all levels find by the same name: /tmp may be multilevel.
+    ///
+    /// # Panics
+    /// Panics if the folder cannot be made.
+    pub fn of_levels() -> Scratch {
+        Scratch::under("/run")
+    }
+    /// Makes such a folder on the disk the system runs from.
+    ///
+    /// # Panics
+    /// Panics if the folder cannot be made.
+    pub fn of_levels_on_disk() -> Scratch {
+        Scratch::under("/mnt")
+    }
     fn under(folder: &str) -> Scratch {
         let mut name = format!("{folder}/abi-XXXXXX\0").into_bytes();
         // SAFETY: a writable NUL-terminated template.

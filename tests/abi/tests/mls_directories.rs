@@ -135,7 +135,7 @@ fn each_level_has_names_of_its_own() {
     match mls::part() {
         Some(part) => play(&part),
         None => isolated(|| {
-            for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+            for scratch in [Scratch::of_levels_on_disk(), Scratch::of_levels()] {
                 share(&scratch, "each_level_has_names_of_its_own");
             }
         }),
@@ -175,7 +175,7 @@ fn an_upgraded_directory_is_a_name_for_those_below() {
         }
         _ => isolated(|| {
             let test = "an_upgraded_directory_is_a_name_for_those_below";
-            for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
+            for scratch in [Scratch::of_levels_on_disk(), Scratch::of_levels()] {
                 let place = scratch.path("place");
                 fs::create_dir(&place).unwrap();
                 mls::label(&place, "system_u:object_r:home_t:s0");

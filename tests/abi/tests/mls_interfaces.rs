@@ -143,7 +143,7 @@ fn what_is_asked_for_is_shown_until_it_is_cleared() {
 #[test]
 fn a_program_runs_in_the_domain_that_was_asked_for() {
     labelled(|| {
-        let scratch = Scratch::new();
+        let scratch = Scratch::of_levels();
         let shell = shell(&scratch);
         put("exec", "user_u:user_r:user_t:s0").expect("a subject");
         put("fscreate", "system_u:object_r:tmp_t:s0").expect("an object");
@@ -162,7 +162,7 @@ fn a_program_runs_in_the_domain_that_was_asked_for() {
 #[test]
 fn files_get_the_context_that_was_asked_for() {
     labelled(|| {
-        let scratch = Scratch::new();
+        let scratch = Scratch::of_levels();
         let before = scratch.file("before", b"");
         let context = "system_u:object_r:home_t:s3:c1";
         put("fscreate", context).expect("kernel_t may relabel");
@@ -352,7 +352,7 @@ fn questions_are_answered_from_the_policy() {
 #[test]
 fn a_subject_of_each_level_asks_and_reads() {
     labelled(|| {
-        let scratch = Scratch::new();
+        let scratch = Scratch::of_levels();
         put("exec", "user_u:user_r:user_t:s1:c1").expect("a subject");
         let script = format!(
             "cat {MOUNTED}/enforce; cd {MOUNTED}; exec 3<>context; \

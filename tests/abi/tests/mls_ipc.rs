@@ -251,7 +251,7 @@ fn descriptors_that_the_receiver_may_not_have_do_not_arrive() {
             let file = abi::open("/proc/version", O_RDONLY, 0).expect("a file");
             let null = abi::open("/dev/null", O_RDWR, 0).expect("a device");
             // A file of a greater grade, and a file of a higher level.
-            let scratch = Scratch::new();
+            let scratch = Scratch::of_levels();
             let [greater, higher] = [
                 ("greater", "system_u:object_r:etc_t:s0", O_RDWR),
                 ("higher", "system_u:object_r:tmp_t:s1", O_RDONLY),

@@ -20,6 +20,8 @@ use vfs::{
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
 /// More such directories if the root is read-only.
 const SCRATCH_READ_ONLY: [(&str, &str); 1] = [("/var", "mode=755")];
+/// The directory of shm_open(3).
+const SHARED_MEMORY: &str = "/dev/shm";
 /// File systems without disks, in Linux's order; the last one needs a monitor.
 const DISKLESS: &[Diskless] = &[
     ("sysfs", sysfs::mount),
@@ -77,7 +79,9 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     report("/dev/pts", mount_pseudo_terminals(&caller));
     report("/dev/mqueue", mount_queues(&caller));
     super::security::load_policy(&caller)?;
-    super::security::label_devices(&caller, nodes.iter().map(|node| node.path.as_str()));
+    let directories = SCRATCH.iter().map(|(place, _)| *place).chain([SHARED_MEMORY]);
+    let nodes = nodes.iter().map(|node| node.path.as_str());
+    super::security::label_places(&caller, directories.chain(nodes));
     Ok(namespace.clone())
 }
 
@@ -167,5 +171,5 @@ fn mount_devices(caller: &Caller<'_>, nodes: &[DeviceNode]) -> Result<(), Errno>
     ] {
         caller.make_link(target.as_bytes(), Base::Cwd, format!("/dev/{name}").as_bytes())?;
     }
-    caller.make_directory(Base::Cwd, b"/dev/shm", 0o1777)
+    caller.make_directory(Base::Cwd, SHARED_MEMORY.as_bytes(), 0o1777)
 }

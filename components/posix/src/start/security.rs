@@ -34,8 +34,8 @@ pub(super) fn load_policy(caller: &Caller<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives devices the labels that the policy names.
-pub(super) fn label_devices<'p>(caller: &Caller<'_>, paths: impl Iterator<Item = &'p str>) {
+/// Gives devices, and directories in memory, the labels that the policy names.
+pub(super) fn label_places<'p>(caller: &Caller<'_>, paths: impl Iterator<Item = &'p str>) {
     for path in paths {
         let Some(label) = security::of_device(path) else { continue };
         match caller.walk(Base::Cwd, path.as_bytes(), Walk::empty()) {

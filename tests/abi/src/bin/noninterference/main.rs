@@ -20,9 +20,9 @@ use std::{
 
 const TURNS: u32 = 4;
 /// The folder in which both work. It does not exist when the test starts.
-const STAGE: &str = "/tmp/stage";
+const STAGE: &str = "/run/stage";
 /// The same on a disk.
-const DISK_STAGE: &str = "/var/tmp/stage";
+const DISK_STAGE: &str = "/mnt/stage";
 
 /// The folder of a level on a stage.
 fn folder(stage: &str, level: &str) -> PathBuf {
