@@ -1,6 +1,6 @@
 //! The classes of objects and their permissions, with the numbers that `class` shows and `access` uses, and what each asks of the
 //! monitor. Source: Linux 6.1 `security/selinux/include/classmap.h` (names).
-use Right::{Capability, Execute, Needs, Never, Read, Write};
+use Right::{Capability, Contains, Execute, Needs, Never, Read, Write};
 use interfaces::monitor::{
     CAPABILITY_NAMES, CapabilityMask, Denial, Monitor, ObjectAccess, Privileges,
 };
@@ -16,6 +16,8 @@ pub enum Right {
     Needs(Privileges),
     /// Capabilities that the domain leaves to its processes, by the number of the first; each has a permission.
     Capability(u8),
+    /// The range of the subject includes that of the object.
+    Contains,
     /// Nobody has it.
     Never,
 }
@@ -148,6 +150,7 @@ pub const CLASSES: &[Class] = &[
     class("netlink_tcpdiag_socket", &[FILE_OR_SOCKET, SOCKET, ROUTES]),
     class("netlink_selinux_socket", &[FILE_OR_SOCKET, SOCKET]),
     class("capability2", &[MORE_CAPABILITIES]),
+    class("context", &[&[(Read, &["translate"]), (Contains, &["contains"])]]),
 ];
 
 impl Class {
@@ -179,6 +182,7 @@ impl Class {
                 Capability(number) => {
                     rights.capabilities.with(CapabilityMask(1 << number)) == rights.capabilities
                 }
+                Contains => subject.range().includes(object.range()),
                 Never => false,
             };
             bits | u32::from(is_allowed) << place

@@ -124,10 +124,17 @@ impl Query {
             (Query::Create, None) => monitor.made_by(&subject, &object)?,
             (_, Some(class)) if class.is_of_processes() => subject,
             (Query::Member, _) => of_session(&object, &subject, &object)?,
+            (Query::Relabel, _) if serves(&object, &subject) => object,
             _ => of_session(&subject, &subject, &object)?,
         };
         Ok(ended(&answer))
     }
+}
+
+/// Returns whether an object, such as a terminal, serves several levels, and that of a subject is one of them.
+fn serves(object: &Context, subject: &Context) -> bool {
+    let (range, level) = (object.range(), subject.range().low());
+    *range != SecrecyRange::single(*range.low()) && range.contains(level)
 }
 
 /// Returns the context of an object with the level of a subject.
