@@ -118,9 +118,12 @@ fn what_is_asked_for_is_shown_until_it_is_cleared() {
     labelled(|| {
         let subject = "user_u:user_r:user_t:s0";
         let object = "system_u:object_r:tmp_t:s0";
-        for (name, context) in
-            [("exec", subject), ("fscreate", object), ("keycreate", object), ("sockcreate", object)]
-        {
+        for (name, context) in [
+            ("exec", subject),
+            ("fscreate", object),
+            ("keycreate", subject),
+            ("sockcreate", object),
+        ] {
             for end in ["", "\n", "\0", "\0rest"] {
                 put(name, &format!("{context}{end}")).expect("a context");
                 assert_eq!(get(name), format!("{context}\0").as_bytes(), "{name}");

@@ -199,11 +199,12 @@ fn limited_by_label(
 ) -> Result<MappingSource, Errno> {
     if security::is_enforced()
         && let MappingSource::Object { origin: Origin::File(file), allowed, .. } = &mut source
-        && let Err(error) = file.vnode().admit(&call.task.credentials(), ObjectAccess::Execute)
     {
-        allowed.remove(Protection::EXECUTE);
+        let (vnode, who) = (file.vnode(), call.task.credentials());
         if protection.contains(Protection::EXECUTE) {
-            return Err(error);
+            vnode.admit(&who, ObjectAccess::Execute)?;
+        } else if !vnode.is_admitted(&who, ObjectAccess::Execute) {
+            allowed.remove(Protection::EXECUTE);
         }
     }
     Ok(source)

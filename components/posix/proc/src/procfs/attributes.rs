@@ -169,12 +169,14 @@ fn text_of(who: &Credentials, shown: Shown) -> Vec<u8> {
     let label = match shown {
         Shown::Previous => who.previous,
         Shown::Own(OwnContext::Current) => Some(who.subject.label()),
-        Shown::Own(OwnContext::Exec) => {
-            let context = asked.and_then(|asked| asked.exec.as_ref());
+        Shown::Own(of @ (OwnContext::Exec | OwnContext::Key)) => {
+            let context = asked.and_then(|asked| match of {
+                OwnContext::Exec => asked.exec.as_ref(),
+                _ => asked.key.as_ref(),
+            });
             return context.map_or_else(Vec::new, |context| format!("{context}\0").into_bytes());
         }
         Shown::Own(OwnContext::File) => asked.and_then(|asked| asked.file),
-        Shown::Own(OwnContext::Key) => asked.and_then(|asked| asked.key),
         Shown::Own(OwnContext::Socket) => asked.and_then(|asked| asked.socket),
     };
     label.map_or_else(Vec::new, |label| label.text().to_vec())

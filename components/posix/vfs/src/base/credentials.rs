@@ -161,8 +161,8 @@ pub struct AskedContexts {
     pub file: Option<&'static Label>,
     /// The label of sockets that it makes (setsockcreatecon(3)).
     pub socket: Option<&'static Label>,
-    /// The label of keys that it makes (setkeycreatecon(3)). There are no keys.
-    pub key: Option<&'static Label>,
+    /// The context of keys that it makes (setkeycreatecon(3)). There are no keys.
+    pub key: Option<Arc<Context>>,
 }
 
 /// Identity and rights with which an operation is done: user, groups and capabilities.

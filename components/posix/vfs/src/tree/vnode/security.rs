@@ -59,7 +59,7 @@ impl Vnode {
         security::tell(&Witnessed { event, subject, label, file_type, inode });
     }
     /// Returns whether the monitor allows an access to a vnode whose label is known. A refusal is not told to audit.
-    pub(crate) fn is_admitted(&self, who: &Credentials, access: ObjectAccess) -> bool {
+    pub fn is_admitted(&self, who: &Credentials, access: ObjectAccess) -> bool {
         let label = self.label.get();
         label.allows(&who.subject, access)
             || !security::is_enforced()
