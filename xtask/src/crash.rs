@@ -13,6 +13,7 @@ use harness::{
     guest, packages,
     qemu::Config,
     session, shell,
+    tally::Tally,
 };
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use workload::{Files, Model};
+use workload::{Files, Model, label_of};
 
 /// Options of `crash`.
 #[derive(clap::Args, Clone, Debug)]
@@ -46,11 +47,16 @@ pub struct Options {
     /// With --patterns: the same on Linux, beside it
     #[arg(long, requires = "patterns")]
     pub linux: bool,
+    /// The system with labels: each file must have the label with which it was made
+    #[arg(long, conflicts_with = "patterns")]
+    pub labelled: bool,
     /// Forget what an interrupted campaign did
     #[arg(long)]
     pub restart: bool,
 }
 
+/// The system of `--labelled`.
+const LABELLED_SYSTEM: &str = "mls";
 /// The folder that the workload writes.
 const FOLDER: &str = "crash";
 const WORKERS: u64 = 4;
@@ -82,7 +88,7 @@ pub fn run(options: &Options) -> Result<u8> {
     if options.patterns {
         return patterns::run(options);
     }
-    let kernel = build::image("default", &Features::default())?;
+    let kernel = build::image(options.system(), &Features::default())?;
     let image = disk::programs_image()?;
     if let Some(round) = options.round {
         let Round { steps, verdict } = one(options, &kernel, &image, round)?;
@@ -90,7 +96,10 @@ pub fn run(options: &Options) -> Result<u8> {
         println!("round {round} after {steps} durable steps: {said}");
         return Ok(u8::from(verdict.is_err()));
     }
-    let path = shell::build_path("crash.state")?;
+    let path = shell::build_path(match options.labelled {
+        true => "crash-labelled.state",
+        false => "crash.state",
+    })?;
     let known = fs::read_to_string(&path).unwrap_or_default();
     let known = State::parse(&known, options.seed).filter(|_| !options.restart);
     let mut state = known.unwrap_or_default();
@@ -110,6 +119,44 @@ pub fn run(options: &Options) -> Result<u8> {
     let State { next, failed, steps } = state;
     println!("{next} kills, {steps} durable steps: {} held, {failed} failed", next - failed);
     Ok(u8::from(state.failed > 0))
+}
+
+impl Options {
+    fn system(&self) -> &'static str {
+        if self.labelled { LABELLED_SYSTEM } else { "default" }
+    }
+}
+
+/// Runs a few rounds of the system with labels as tests.
+///
+/// # Errors
+/// Fails if something does not build or start.
+pub fn tested(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    const ROUNDS: u64 = 3;
+    let name = |round| format!("crash: files keep their labels, round {round} ({LABELLED_SYSTEM})");
+    let rounds = (0..ROUNDS).map(|round| (round, name(round)));
+    let chosen: Vec<_> =
+        rounds.filter(|(_, name)| filter.is_none_or(|part| name.contains(part))).collect();
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    let options = Options {
+        count: ROUNDS,
+        seed: 1,
+        round: None,
+        cpus: 2,
+        memory: 128,
+        patterns: false,
+        linux: false,
+        labelled: true,
+        restart: false,
+    };
+    let kernel = build::image(LABELLED_SYSTEM, &Features::default())?;
+    let image = disk::programs_image()?;
+    for (round, name) in chosen {
+        tally.count(&name, one(&options, &kernel, &image, round)?.verdict);
+    }
+    Ok(())
 }
 
 impl State {
@@ -144,7 +191,10 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
     let told = kill_after(&config, seed, life)?;
     let mended = disk::fsck(&disk, Fsck::Mend)?.and(disk::fsck(&disk, Fsck::Look)?);
-    let verdict = mended.and_then(|()| judge(&disk, seed, &told));
+    let mut verdict = mended.and_then(|()| judge(&disk, seed, &told));
+    if options.labelled && verdict.is_ok() {
+        verdict = judge_labels(&disk)?;
+    }
     if verdict.is_ok() {
         fs::remove_file(&disk)?;
     }
@@ -209,6 +259,26 @@ fn judge(disk: &Path, seed: u64, told: &BTreeMap<u64, u64>) -> Result<(), String
             .map_err(|why| format!("worker {worker} after {steps} steps: {why}"))?;
     }
     Ok(())
+}
+
+/// Checks that each file has the label with which it was made.
+fn judge_labels(disk: &Path) -> Result<Result<(), String>> {
+    let system = ext4_view::Ext4::load_from_path(disk)?;
+    let mut found = Files::new();
+    collect(&system, &PathBuf::from(format!("/{FOLDER}")), "", &mut found)?;
+    let names: Vec<&String> = found.keys().collect();
+    let paths: Vec<String> = names.iter().map(|name| format!("/{FOLDER}/{name}")).collect();
+    let labels = disk::labels(disk, &paths)?;
+    if labels.len() != names.len() {
+        return Ok(Err(format!("{} labels of {} files", labels.len(), names.len())));
+    }
+    for (name, label) in names.iter().zip(labels) {
+        let made = name.split_once('/').map_or("", |(_, name)| label_of(name));
+        if label != made {
+            return Ok(Err(format!("{name} has the label {label:?}, not {made}")));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Collects the files below a folder, by their names there.

@@ -10,7 +10,7 @@ mod test_disk;
 pub mod test_net;
 mod test_user_net;
 
-use crate::campaign::arguments;
+use crate::{campaign::arguments, crash};
 use anyhow::{Context, Result, bail};
 use compare::{BUSYBOX, Comparison, DEBIAN, NETWORK, PYTHON, SAMPLE, SERVICES, TOOLS};
 use harness::{
@@ -121,6 +121,16 @@ const SUITES: [Suite; 13] = [
     Suite::Network,
 ];
 
+/// Runs the tests of systems with labels that are not described in files.
+fn with_labels(tally: &mut Tally, options: &Options, filter: Option<&str>) -> Result<()> {
+    let targets = options.labelled().into_iter().chain(options.targets());
+    for target in targets.filter(|target| target.system == noninterference::SYSTEM) {
+        noninterference::run(tally, &target.system, noninterference::TESTED, filter)?;
+        crash::tested(tally, filter)?;
+    }
+    Ok(())
+}
+
 /// Runs the suites.
 ///
 /// # Errors
@@ -146,15 +156,7 @@ pub fn run(options: &Options) -> Result<u8> {
                 for target in &targets {
                     system_tests::run(&mut tally, target, filter)?;
                 }
-                let labelled = options.labelled().into_iter().chain(targets.iter().cloned());
-                for target in labelled.filter(|target| target.system == noninterference::SYSTEM) {
-                    noninterference::run(
-                        &mut tally,
-                        &target.system,
-                        noninterference::TESTED,
-                        filter,
-                    )?;
-                }
+                with_labels(&mut tally, options, filter)?;
             }
             Suite::Compare => {
                 compared(&mut tally, &BUSYBOX, &targets, filter)?;

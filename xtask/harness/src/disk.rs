@@ -345,6 +345,27 @@ pub fn debugfs(image: &Path, commands: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns the labels (`security.selinux`) of files of an image, in the order of `paths`; empty for a file without one.
+///
+/// # Errors
+/// Fails if debugfs does not start.
+pub fn labels(image: &Path, paths: &[String]) -> Result<Vec<String>> {
+    let script = image.with_extension("labels");
+    let commands = paths.iter().map(|path| format!("ea_get \"{path}\" security.selinux\n"));
+    fs::write(&script, commands.collect::<String>())?;
+    let output = Command::new("/sbin/debugfs").arg("-f").arg(&script).arg(image).output();
+    fs::remove_file(&script)?;
+    let said = String::from_utf8_lossy(&output.context("starting debugfs")?.stdout).into_owned();
+    // Each command is repeated, and its answer follows: `security.selinux (25) = "text\\000"`.
+    let answers = said.split("debugfs: ea_get ").skip(1);
+    let label = |answer: &str| {
+        let value =
+            answer.split_once("security.selinux (").and_then(|(_, rest)| rest.split('"').nth(1));
+        value.unwrap_or_default().trim_end_matches("\\000").to_owned()
+    };
+    Ok(answers.map(label).collect())
+}
+
 /// A root with the campaigns' programs in /abi.
 ///
 /// # Errors

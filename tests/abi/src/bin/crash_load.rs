@@ -1,5 +1,6 @@
 //! `crash_load FOLDER SEED WORKERS`: does the steps of [`workload`] for ever, each worker in a process
-//! and folder of its own, and prints `WORKER STEP` once a step is durable.
+//! and folder of its own, and prints `WORKER STEP` once a step is durable. In a system with a monitor it makes each file with a label
+//! that follows from the name.
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom, Write},
@@ -37,6 +38,9 @@ fn work(folder: &Path, seed: u64, number: u64) -> io::Result<()> {
 }
 
 fn take(folder: &Path, step: &Step) -> io::Result<()> {
+    if abi::mls::is_here() {
+        fs::write("/proc/thread-self/attr/fscreate", workload::label_of(&step.name))?;
+    }
     let path = folder.join(&step.name);
     let parent = path.parent().unwrap_or(folder);
     match &step.change {
