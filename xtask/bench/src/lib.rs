@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> Result<u8> {
         status = compared::run(options, &compared)?;
     }
     for suite in experiments {
-        status = status.max(suite.experiment()?);
+        status = status.max(suite.experiment(&options.channels())?);
     }
     Ok(status)
 }

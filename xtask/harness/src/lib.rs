@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`shell`], [`packages`], [`random`] | other programs, packages of Debian, random numbers |
 //! | [`build`], [`isolated`], [`link`], [`symbols`], [`plugin`] | kernels, components and programs |
-//! | [`disk`], [`debian`], [`linux`] | root disks, Debian's and its cloud kernel |
+//! | [`disk`], [`debian`], [`linux`], [`selinux`] | root disks, Debian's, its cloud kernel and its policy of levels |
 //! | [`qemu`], [`accel`], [`sockets`], [`session`], [`guest`], [`until`], [`nucleus`] | machines and their sessions |
 //! | [`tally`] | results of tests |
 //! | [`profile`] | where a guest's instructions go |
@@ -25,6 +25,7 @@ pub mod plugin;
 pub mod profile;
 pub mod qemu;
 pub mod random;
+pub mod selinux;
 pub mod session;
 pub mod shell;
 pub mod sockets;

@@ -1,4 +1,5 @@
 //! The floor of drawings: shapes and labels, axes, bar charts.
 pub mod axis;
 pub mod chart;
+pub mod dots;
 pub mod drawing;

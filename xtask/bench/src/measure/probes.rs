@@ -3,7 +3,7 @@
 use super::{card::Card, programs};
 use crate::values::{fit::Point, unit::Unit};
 use anyhow::{Context, Result, bail};
-use harness::{disk, linux, shell};
+use harness::{disk, linux, selinux, shell};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -110,6 +110,7 @@ pub struct Plan<'a> {
 pub const RUNNER: &str = "/bench/run";
 const SCRIPT: &str = r#"#!/bin/sh
 export PATH=/bin:/sbin
+. /bench/levels
 words=$(sed -n 's/.*skerry\.bench=\([^ ]*\).*/\1/p' /proc/cmdline)
 IFS=,
 set -- $words
@@ -122,6 +123,31 @@ if grep -q skerry.wire= /proc/cmdline && [ ! -e /proc/skerry ]; then
 fi
 /bench/probes "$rounds" "$filter" "$@" || exit
 [ ! -e /proc/skerry/locks ] || sed 's/^/lock /' /proc/skerry/locks
+"#;
+
+/// The part of both scripts that loads SELinux's policy, where it is to enforce levels, and says what is enforced.
+const LEVELS: &str = r#"if grep -q security=selinux /proc/cmdline; then
+    mount -t selinuxfs selinuxfs /sys/fs/selinux
+    dd if=/bench/policy bs=64M of=/sys/fs/selinux/load 2>/dev/null
+    echo "levels enforced $(cat /sys/fs/selinux/enforce) mls $(cat /sys/fs/selinux/mls) by $(cat /proc/self/attr/current)"
+    /bench/covert label
+fi
+"#;
+
+/// Path of the script that runs covert channels, by a parameter of the kernel, `skerry.covert=CLOCK+FILTER+SLOT,BITS...` with
+/// `~` for a blank.
+pub const COVERT_RUNNER: &str = "/bench/channels";
+const COVERT_SCRIPT: &str = r#"#!/bin/sh
+export PATH=/bin:/sbin
+. /bench/levels
+words=$(sed -n 's/.*skerry\.covert=\([^ ]*\).*/\1/p' /proc/cmdline)
+IFS=+
+set -- $words
+IFS=' '
+clock=$1 filter=$(echo "$2" | tr '~' ' ')
+shift 2
+ifconfig lo up
+exec /bench/covert run "$clock" "$filter" "$@"
 "#;
 
 /// Path of the script that prints the memory in use.
@@ -146,6 +172,12 @@ pub fn image() -> Result<PathBuf> {
     programs(&folder)?;
     fs::write(folder.join("run"), SCRIPT)?;
     fs::write(folder.join("memory"), MEMORY_SCRIPT)?;
+    fs::write(folder.join("levels"), LEVELS)?;
+    fs::write(folder.join("channels"), COVERT_SCRIPT)?;
+    compile(&sources("bench/covert")?, &folder.join("covert"))?;
+    if selinux::is_prepared()? {
+        fs::copy(selinux::prepare()?, folder.join("policy"))?;
+    }
     if linux::is_prepared()? {
         linux::add_network_modules(&folder, &[linux::TUN_MODULE])?;
     }
@@ -196,7 +228,7 @@ fn programs(folder: &Path) -> Result<()> {
     let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let is_alone = |path: &PathBuf| stem(path).is_some_and(|stem| ALONE.contains(&stem.as_str()));
     let (alone, together): (Vec<PathBuf>, Vec<PathBuf>) =
-        sources()?.into_iter().partition(is_alone);
+        sources("bench/probes")?.into_iter().partition(is_alone);
     for source in alone {
         let program = folder.join(stem(&source).unwrap_or_default());
         compile(&[source], &program)?;
@@ -231,8 +263,9 @@ fn trees(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn sources() -> Result<Vec<PathBuf>> {
-    let folder = shell::root().join("bench/probes");
+/// Returns the files of C in a folder.
+fn sources(folder: &str) -> Result<Vec<PathBuf>> {
+    let folder = shell::root().join(folder);
     let mut found: Vec<PathBuf> = fs::read_dir(&folder)
         .with_context(|| format!("reading {}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))

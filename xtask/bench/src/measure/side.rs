@@ -11,6 +11,7 @@ use harness::{
     guest::{self, Outcome},
     linux::{self, Linux},
     qemu::Config,
+    selinux,
     session::{Ended, Streams},
 };
 use std::{
@@ -37,10 +38,14 @@ pub struct Side {
     /// The kernel.
     pub what: Kernel,
     image: PathBuf,
+    /// Kernel parameters of this side alone.
+    parameters: &'static str,
 }
 
 /// The name of Linux's side.
 pub const LINUX: &str = "linux";
+/// The name of the side of Linux that enforces SELinux's policy of levels.
+pub const SELINUX: &str = "selinux";
 /// Memory of both machines in MiB: enough for 16 processes with files, and for a process of 100 MB.
 const MEMORY_MIB: u32 = 1024;
 const LIMIT_SECONDS: u64 = 1800;
@@ -51,11 +56,12 @@ impl Side {
     /// # Errors
     /// Fails if there is no such system, or it does not build.
     pub fn new(name: &str, image: &Path, features: &Features) -> Result<Side> {
-        let what = match name {
-            LINUX => Kernel::Linux(linux::prepare()?),
-            system => Kernel::Skerry(build::image(system, features)?),
+        let (what, parameters) = match name {
+            LINUX => (Kernel::Linux(linux::prepare()?), ""),
+            SELINUX => (Kernel::Linux(linux::prepare()?), selinux::PARAMETERS),
+            system => (Kernel::Skerry(build::image(system, features)?), ""),
         };
-        Ok(Side { name: name.to_owned(), what, image: image.to_owned() })
+        Ok(Side { name: name.to_owned(), what, image: image.to_owned(), parameters })
     }
 
     /// Returns the path of the kernel's file.
@@ -139,7 +145,8 @@ impl Side {
         let stamped = Stamped::default();
         match &self.what {
             Kernel::Linux(linux) => {
-                let parameters = format!("skerry.runner={runner} {parameter}");
+                let own = self.parameters;
+                let parameters = format!("skerry.runner={runner} {own} {parameter}");
                 let mut sink = stamped.clone();
                 linux::follow(linux, config, &parameters, LIMIT_SECONDS, &mut sink)?;
             }

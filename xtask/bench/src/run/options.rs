@@ -2,7 +2,10 @@
 use crate::{
     measure::side::LINUX,
     results::comparison::Results,
-    suites::suite::{COMPARED, Suite},
+    suites::{
+        covert,
+        suite::{COMPARED, Suite},
+    },
     values::unit::Unit,
 };
 use anyhow::{Context, Result};
@@ -79,6 +82,15 @@ impl Options {
         match self.system.is_empty() {
             true => vec!["default".to_owned(), "monolith".to_owned()],
             false => self.system.clone(),
+        }
+    }
+
+    /// Returns the wishes for the suite `covert`.
+    pub(crate) fn channels(&self) -> covert::Wanted {
+        covert::Wanted {
+            filter: self.row.clone(),
+            sides: self.system.clone(),
+            is_quick: self.quick,
         }
     }
 

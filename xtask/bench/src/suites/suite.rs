@@ -1,6 +1,9 @@
 //! The suites of `bench`: those that compare sides by the probes of `bench/probes`, and the experiments, each with a module of
 //! its own.
-use super::{ipc, isolation, minix};
+use super::{
+    covert::{self, Wanted},
+    ipc, isolation, minix, mls,
+};
 use crate::{
     measure::{card::Card, probes, programs},
     values::unit::Unit,
@@ -47,6 +50,10 @@ pub enum Suite {
     Isolation,
     /// Costs of accesses of ports by message, kernel call, permission map and trap, beside a paper's figures
     Minix,
+    /// Bandwidth of covert channels from a high level to a low one, beside Linux and SELinux
+    Covert,
+    /// Costs of levels: `mls` beside `default`, and SELinux beside Linux
+    Mls,
 }
 
 impl Suite {
@@ -62,6 +69,8 @@ impl Suite {
             Suite::Ipc => "ipc",
             Suite::Isolation => "isolation",
             Suite::Minix => "minix",
+            Suite::Covert => "covert",
+            Suite::Mls => "mls",
         }
     }
 
@@ -76,7 +85,12 @@ impl Suite {
             Suite::Disk => &["disk"],
             Suite::Net => &["net", programs::SUITE, "user_wire", "tap_wire"],
             Suite::Mach => &["mach"],
-            Suite::Boot | Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
+            Suite::Boot
+            | Suite::Ipc
+            | Suite::Isolation
+            | Suite::Minix
+            | Suite::Covert
+            | Suite::Mls => &[],
         }
     }
 
@@ -108,11 +122,16 @@ impl Suite {
     ///
     /// # Errors
     /// Fails for a suite that compares sides, and if the experiment does.
-    pub fn experiment(self) -> Result<u8> {
+    pub fn experiment(self, wanted: &Wanted) -> Result<u8> {
         match self {
             Suite::Ipc => ipc::run(),
             Suite::Isolation => isolation::run(),
             Suite::Minix => minix::run(),
+            Suite::Covert => covert::run(wanted),
+            Suite::Mls => {
+                let boots = if wanted.is_quick { 1 } else { mls::BOOTS };
+                mls::run(wanted.filter.as_deref(), boots)
+            }
             _ => {
                 bail!("{} compares sides", self.name())
             }
