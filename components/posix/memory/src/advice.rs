@@ -5,11 +5,13 @@ use super::{
     space::AddressSpace,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
+use interfaces::monitor::Privileges;
 use rt::user::{Access, LARGE_BYTES, Protection};
 use vfs::{
     Credentials, Errno, NOBODY, OpenFile, Principal,
     file::{Mappable, PageUse},
     permission::{self, Want},
+    security,
 };
 
 /// The advice of madvise, by effect.
@@ -209,8 +211,8 @@ impl AddressSpace {
     }
 
     /// Does mincore for `who`: returns one byte for each page up to the first hole, 1 if the page is in memory. Pages of
-    /// a file that `who` neither owns nor may write all count as present: the cached ones would show how other programs
-    /// use the file.
+    /// a file that `who` neither owns nor may write all count as present, and those of any file to a subject that does not see
+    /// all levels: the cached ones would show how other programs use the file.
     ///
     /// # Errors
     /// `EINVAL` for a misaligned start; `ENOMEM` if it is not mapped.
@@ -304,8 +306,10 @@ impl AddressSpace {
 fn may_know_residency(backing: &Backing, who: &Credentials) -> bool {
     match backing {
         Backing::Object { origin: Origin::File(file), .. } => {
-            permission::is_owner(file.vnode(), who)
-                || permission::check(file.vnode(), who, Want::WRITE).is_ok()
+            // Programs of all levels bring the pages in.
+            security::has(&who.subject, Privileges::SEE_ALL)
+                && (permission::is_owner(file.vnode(), who)
+                    || permission::check(file.vnode(), who, Want::WRITE).is_ok())
         }
         _ => true,
     }

@@ -195,7 +195,7 @@ fn check_process_limit(task: &Task) -> Result<(), Errno> {
         && !credentials.has(Capabilities::SYS_RESOURCE)
         && !credentials.has(Capabilities::SYS_ADMIN);
     let limit = task.process.limits.soft(Resource::Processes);
-    match is_limited && tree.user_tasks(owner) >= limit {
+    match is_limited && tree.user_tasks(owner, task.process.level()) >= limit {
         true => Err(Errno::EAGAIN),
         false => Ok(()),
     }

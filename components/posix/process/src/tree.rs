@@ -43,6 +43,21 @@ pub struct ProcessNode {
     /// Its count against its user's limit: one for the process until it was waited for, and one for each
     /// further thread.
     tasks: u64,
+    /// The slot of the level at which it is counted.
+    level: usize,
+}
+
+/// A real user at a level: limits hold for each level alone, so that they tell nothing of others (K1).
+type Owner = u64;
+
+fn owner(user: u32, level: usize) -> Owner {
+    u64::from(user) | (level as u64) << 32
+}
+
+impl ProcessNode {
+    fn owner(&self) -> Owner {
+        owner(self.process.real_user(), self.level)
+    }
 }
 
 /// Processes, tasks, groups and sessions by number.
@@ -52,8 +67,8 @@ pub struct Tree {
     tasks: HashMap<u32, Arc<Task>>,
     groups: Members,
     sessions: Members,
-    /// Counts of each real user's processes (`RLIMIT_NPROC`).
-    users: HashMap<u32, u64>,
+    /// Counts of each real user's processes at each level (`RLIMIT_NPROC`).
+    users: HashMap<Owner, u64>,
     /// The id that a task got last, by the slot of its level.
     last: Vec<u32>,
     forks: u64,
@@ -145,10 +160,21 @@ pub fn set_real_user(process: &Process, user: u32) {
     let mut tree = write();
     let Tree { nodes, users, .. } = &mut *tree;
     if let Some(node) = nodes.get(&process.id()) {
-        release(users, process.real_user(), node.tasks);
-        *users.entry(user).or_default() += node.tasks;
+        release(users, node.owner(), node.tasks);
+        *users.entry(owner(user, node.level)).or_default() += node.tasks;
     }
     process.set_real_user(user);
+}
+
+/// Moves a process, with its count, to `level`.
+pub fn set_level(process: &Process, level: &Level) {
+    let mut tree = write();
+    let Tree { nodes, users, .. } = &mut *tree;
+    if let Some(node) = nodes.get_mut(&process.id()) {
+        release(users, node.owner(), node.tasks);
+        node.level = level.slot();
+        *users.entry(node.owner()).or_default() += node.tasks;
+    }
 }
 
 /// Makes the range of ids so large that the part of each level is enough for all tasks.
@@ -274,9 +300,9 @@ impl Tree {
     fn listed(&self, ids: impl Iterator<Item = u32>) -> impl Iterator<Item = &Arc<Process>> {
         ids.filter_map(|id| self.nodes.get(&id).map(|node| &node.process))
     }
-    /// Returns the count of real user `user`: threads, and processes that were not waited for.
-    pub fn user_tasks(&self, user: u32) -> u64 {
-        self.users.get(&user).copied().unwrap_or(0)
+    /// Returns the count of real user `user` at `level`: threads, and processes that were not waited for.
+    pub fn user_tasks(&self, user: u32, level: &Level) -> u64 {
+        self.users.get(&owner(user, level.slot())).copied().unwrap_or(0)
     }
     /// Returns whether the group has a member.
     pub fn has_group(&self, group: u32) -> bool {
@@ -287,13 +313,14 @@ impl Tree {
         let id = process.id();
         self.groups.insert(process.group(), id);
         self.sessions.insert(process.session().id(), id);
-        *self.users.entry(process.real_user()).or_default() += 1;
+        let level = process.level().slot();
+        *self.users.entry(owner(process.real_user(), level)).or_default() += 1;
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
             parent.children.push(id);
         }
         self.nodes.insert(
             id,
-            ProcessNode { process, children: Vec::new(), ended_leader: None, tasks: 1 },
+            ProcessNode { process, children: Vec::new(), ended_leader: None, tasks: 1, level },
         );
     }
     /// Removes a process that was waited for.
@@ -304,7 +331,7 @@ impl Tree {
             let switches = own.voluntary_switches + own.forced_switches;
             process.level().note_end([own.user_ns, own.system_ns, switches]);
         }
-        release(&mut self.users, process.real_user(), node.tasks);
+        release(&mut self.users, node.owner(), node.tasks);
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
             let place = parent.children.iter().position(|child| *child == process.id());
             place.map(|place| parent.children.remove(place));
@@ -320,7 +347,7 @@ impl Tree {
                 node.ended_leader = None;
             } else {
                 node.tasks += 1;
-                *self.users.entry(process.real_user()).or_default() += 1;
+                *self.users.entry(node.owner()).or_default() += 1;
             }
         }
         self.tasks.insert(task.id(), task);
@@ -334,7 +361,7 @@ impl Tree {
             node.ended_leader = Some(task);
         } else {
             node.tasks -= 1;
-            release(&mut self.users, process.real_user(), 1);
+            release(&mut self.users, node.owner(), 1);
         }
     }
     /// Moves every child of `id` to `heir`, which is told of their ends by SIGCHLD, whatever signal they
@@ -384,11 +411,11 @@ impl Tree {
     }
 }
 
-fn release(counts: &mut HashMap<u32, u64>, id: u32, fewer: u64) {
-    if let Some(count) = counts.get_mut(&id) {
+fn release(counts: &mut HashMap<Owner, u64>, owner: Owner, fewer: u64) {
+    if let Some(count) = counts.get_mut(&owner) {
         *count = count.saturating_sub(fewer);
         if *count == 0 {
-            counts.remove(&id);
+            counts.remove(&owner);
         }
     }
 }

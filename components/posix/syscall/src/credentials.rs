@@ -99,7 +99,8 @@ fn change(task: &Task, kind: IdKind, ids: Ids) {
 /// Records whether `user` now has more processes than the limit allows. It is checked when the process, which
 /// is to be the user's, runs another program: many programs ignore the result of setuid (execve(2), EAGAIN).
 fn note_process_limit(process: &Process, user: u32) {
-    let is_over = tree::read().user_tasks(user) > process.limits.soft(Resource::Processes);
+    let count = tree::read().user_tasks(user, process.level());
+    let is_over = count > process.limits.soft(Resource::Processes);
     process.exceeds_limit.store(user != 0 && is_over, Ordering::Relaxed);
 }
 

@@ -41,7 +41,9 @@ fn open(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     if flags & !(raw::O_CLOEXEC | raw::O_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }
-    let inotify = Inotify::new(call.task.credentials().user.real)?;
+    let credentials = call.task.credentials();
+    let owner = (credentials.user.real, credentials.subject.level().slot());
+    let inotify = Inotify::new(owner)?;
     install_anonymous(call.task, inotify, &INOTIFY, raw::O_RDONLY | flags)
 }
 

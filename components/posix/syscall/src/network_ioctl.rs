@@ -27,10 +27,13 @@ pub fn request(
     number: u32,
     argument: u64,
 ) -> Result<Option<u64>, Errno> {
-    let Some(network) = internet::administration() else { return Ok(None) };
+    let credentials = call.task.credentials();
+    let Some(network) = internet::administration_for(&credentials.subject) else {
+        return Ok(None);
+    };
     let caller = IoctlCaller {
         family: family_of(socket),
-        may_administer: security::may_configure_network(&call.task.credentials()),
+        may_administer: security::may_configure_network(&credentials),
     };
     let memory = call.memory;
     match number {

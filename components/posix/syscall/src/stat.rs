@@ -316,7 +316,7 @@ fn fstatfs(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
-    let (usage, flags) = place.mount.usage()?;
+    let (usage, flags) = place.mount.usage(&call.task.credentials().subject)?;
     let timed = if anonymous::is_nameless(place) { 0 } else { relatime(flags) };
     let raw = RawStatfs {
         magic: u64::from(usage.magic),

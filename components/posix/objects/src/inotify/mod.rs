@@ -20,7 +20,7 @@ use alloc::{
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
 use queue::{Event, EventQueue};
-use quota::{Counted, CountedObject};
+use quota::{Counted, CountedObject, Owner};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
     Errno, Principal, Vnode,
@@ -85,7 +85,7 @@ fn address(vnode: &Arc<Vnode>) -> usize {
 /// The file of inotify_init1(2).
 pub struct Inotify {
     this: Weak<Inotify>,
-    user: u32,
+    owner: Owner,
     watches: Mutex<Watches>,
     queue: Mutex<EventQueue>,
     changed: WaitQueue,
@@ -93,15 +93,15 @@ pub struct Inotify {
 }
 
 impl Inotify {
-    /// Makes an instance of `user` without watches.
+    /// Makes an instance of `owner` without watches.
     ///
     /// # Errors
     /// `EMFILE` if the user has too many.
-    pub fn new(user: u32) -> Result<Arc<Inotify>, Errno> {
-        let share = CountedObject::take(Counted::Instances, user)?;
+    pub fn new(owner: Owner) -> Result<Arc<Inotify>, Errno> {
+        let share = CountedObject::take(Counted::Instances, owner)?;
         Ok(Arc::new_cyclic(|this| Inotify {
             this: this.clone(),
-            user,
+            owner,
             watches: Mutex::new(&WATCHES, Watches::default()),
             queue: Mutex::new(&QUEUE, EventQueue::new()),
             changed: WaitQueue::new(),
@@ -127,7 +127,7 @@ impl Inotify {
             entry.watch.mask.store(before | kept, Ordering::Relaxed);
             return Ok(entry.watch.number);
         }
-        let share = CountedObject::take(Counted::Watches, self.user)?;
+        let share = CountedObject::take(Counted::Watches, self.owner)?;
         let number = watches.next_number();
         let (inotify, mask) = (self.this.clone(), AtomicU32::new(kept));
         let watch = Arc::new(Watch { inotify, number, mask, _share: share });

@@ -1,4 +1,4 @@
-//! Counts of each user's inotify instances and watches, and their limits.
+//! Counts of each user's inotify instances and watches at each level, and their limits.
 use alloc::collections::BTreeMap;
 use memory::setting::Setting;
 use rt::{lock_class, sync::Mutex};
@@ -22,11 +22,14 @@ pub enum Counted {
     Watches,
 }
 
-static COUNTS: Mutex<BTreeMap<(Counted, u32), usize>> = Mutex::new(&QUOTA, BTreeMap::new());
+/// A user at a level, by its slot: limits hold for each level alone, so that they tell nothing of others (K1).
+pub type Owner = (u32, usize);
+
+static COUNTS: Mutex<BTreeMap<(Counted, Owner), usize>> = Mutex::new(&QUOTA, BTreeMap::new());
 
 /// One counted object of a user, until it is dropped.
 pub struct CountedObject {
-    key: (Counted, u32),
+    key: (Counted, Owner),
 }
 
 impl CountedObject {
@@ -34,21 +37,21 @@ impl CountedObject {
     ///
     /// # Errors
     /// `EMFILE` for instances, `ENOSPC` for watches.
-    pub fn take(what: Counted, user: u32) -> Result<CountedObject, Errno> {
+    pub fn take(what: Counted, owner: Owner) -> Result<CountedObject, Errno> {
         let (most, refusal) = match what {
             Counted::Instances => (INSTANCES_MAX.size(), Errno::EMFILE),
             Counted::Watches => (WATCHES_MAX.size(), Errno::ENOSPC),
         };
         let mut counts = COUNTS.lock();
-        let count = counts.entry((what, user)).or_default();
+        let count = counts.entry((what, owner)).or_default();
         if *count >= most {
             if *count == 0 {
-                counts.remove(&(what, user));
+                counts.remove(&(what, owner));
             }
             return Err(refusal);
         }
         *count += 1;
-        Ok(CountedObject { key: (what, user) })
+        Ok(CountedObject { key: (what, owner) })
     }
 }
 

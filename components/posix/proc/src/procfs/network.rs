@@ -45,7 +45,7 @@ const STATISTICS: ItemTable = &[
 pub const FILES: ItemTable = &[
     ("anycast6", Item::File(Vec::new)),
     ("arp", Item::File(|| of(tables::neighbours))),
-    ("dev", Item::File(|| of(tables::devices))),
+    ("dev", Item::Graded(|reader| seen(reader, tables::devices))),
     ("dev_mcast", Item::File(|| of(tables::hardware_groups))),
     ("fib_trie", Item::File(|| of(tables::route_leaves))),
     ("fib_triestat", Item::File(|| of(tables::route_counts))),

@@ -233,7 +233,8 @@ fn describe(builder: &mut Builder, network: &Arc<dyn NetworkAdministration>, lin
     for (name, count) in COUNTS {
         let network = network.clone();
         let text = move || show(&network, index, |link| count(link).to_string());
-        builder.live(&format!("statistics/{name}"), text);
+        // The packets of all levels are counted together.
+        builder.of_all(&format!("statistics/{name}"), text);
     }
     for (name, property, change) in SETTABLE {
         let (shown, changed) = (network.clone(), network.clone());

@@ -54,7 +54,7 @@ pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Res
 fn check_process_limit(process: &Process) -> Result<(), Errno> {
     let flag = &process.exceeds_limit;
     if flag.load(Ordering::Relaxed) {
-        let count = tree::read().user_tasks(process.real_user());
+        let count = tree::read().user_tasks(process.real_user(), process.level());
         if count > process.limits.soft(Resource::Processes) {
             return Err(Errno::EAGAIN);
         }
@@ -185,6 +185,7 @@ fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
     }
     tree::set_real_user(process, image.credentials.user.real);
     if image.credentials.subject != task.credentials().subject {
+        tree::set_level(process, image.credentials.subject.level());
         process.set_subject(&image.credentials.subject);
         task.raise_attention(attention::ENTERED);
     }

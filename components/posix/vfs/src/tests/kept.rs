@@ -1,7 +1,9 @@
 //! Tests of files that exist in the caches only: contents and counts of a directory, the space of an inode and
 //! its release.
 use super::World;
-use crate::{Active, Base, Errno, NOBODY, OpenHow, Path, operations::RenameMode};
+use crate::{
+    Active, Base, Errno, NOBODY, OpenHow, Path, operations::RenameMode, security::SecuritySubject,
+};
 use linux_raw_sys::general as raw;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +13,7 @@ fn limited(inodes: u64) -> World {
 }
 
 fn free(world: &World) -> u64 {
-    world.root.mount.usage().unwrap().0.files_free
+    world.root.mount.usage(&SecuritySubject::kernel()).unwrap().0.files_free
 }
 
 fn links(path: &Path) -> u32 {

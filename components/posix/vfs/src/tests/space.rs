@@ -5,6 +5,7 @@ use crate::{
     Active, Errno, NOBODY,
     file::{Allocation, PageUse},
     io::SliceSource,
+    security::SecuritySubject,
 };
 use linux_raw_sys::general as raw;
 
@@ -16,7 +17,7 @@ fn world(pages: u64) -> World {
 }
 
 fn free(world: &World) -> u64 {
-    world.root.mount.usage().unwrap().0.free
+    world.root.mount.usage(&SecuritySubject::kernel()).unwrap().0.free
 }
 
 #[test]

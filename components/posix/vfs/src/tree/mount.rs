@@ -3,7 +3,11 @@
 //!
 //! `at` (the place of a mount) changes only under the namespace's table lock and is a leaf lock.
 use crate::{
-    base::{errno::Errno, mount_flags::MountFlags},
+    base::{
+        errno::Errno,
+        mount_flags::MountFlags,
+        security::{self, SecuritySubject},
+    },
     tree::{
         dentry::Dentry,
         instance::{Active, Instance},
@@ -13,7 +17,7 @@ use crate::{
 };
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use interfaces::file_system::FileSystemUsage;
+use interfaces::{file_system::FileSystemUsage, monitor::Privileges};
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -126,12 +130,16 @@ impl Mount {
         let before = core::mem::replace(&mut *self.at.lock(), at);
         drop(before);
     }
-    /// Returns the answer to `statfs`, and the flags.
+    /// Returns the answer to `statfs` for a subject, and the flags.
     ///
     /// # Errors
     /// Errors of the file system.
-    pub fn usage(&self) -> Result<(FileSystemUsage, MountFlags), Errno> {
-        Ok((self.instance().usage()?, self.seen_flags()))
+    pub fn usage(&self, by: &SecuritySubject) -> Result<(FileSystemUsage, MountFlags), Errno> {
+        let usage = match security::has(by, Privileges::SEE_ALL) {
+            true => self.instance().usage()?,
+            false => self.instance().rough_usage()?,
+        };
+        Ok((usage, self.seen_flags()))
     }
 }
 

@@ -1,10 +1,14 @@
-//! [`SeenNetwork`]: the administration of the network as a subject sees it, without the sockets that its label does not dominate.
+//! [`SeenNetwork`]: the administration of the network as a subject sees it, without the sockets that its label does not dominate, and without
+//! counts of packets unless it sees all levels.
 use super::administration;
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
-use interfaces::sockets::{
-    AddressRecord, AdministrationError, AdministrationObserver, LinkRecord, MembershipRecord,
-    NeighbourRecord, NetworkAdministration, NetworkChange, NetworkParameter, RouteQuery,
-    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, StackDrops, TableRecord,
+use interfaces::{
+    monitor::Privileges,
+    sockets::{
+        AddressRecord, AdministrationError, AdministrationObserver, LinkCounts, LinkRecord,
+        MembershipRecord, NeighbourRecord, NetworkAdministration, NetworkChange, NetworkParameter,
+        RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, StackDrops, TableRecord,
+    },
 };
 use vfs::security::{self, SecuritySubject};
 
@@ -27,7 +31,12 @@ pub fn administration_for(
 
 impl NetworkAdministration for SeenNetwork {
     fn links(&self) -> Vec<LinkRecord> {
-        self.all.links()
+        let mut links = self.all.links();
+        if !security::has(&self.subject, Privileges::SEE_ALL) {
+            // The packets of all levels are counted together (K1).
+            links.iter_mut().for_each(|link| link.counts = LinkCounts::default());
+        }
+        links
     }
     fn addresses(&self) -> Vec<AddressRecord> {
         self.all.addresses()

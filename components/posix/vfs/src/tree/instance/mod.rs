@@ -8,11 +8,13 @@
 //! `vfs.vnode.state`.
 mod labels;
 mod reclaim;
+mod rough;
 pub(crate) mod sync;
 pub(crate) mod unmount;
 
 pub use labels::MountLabels;
 
+use self::rough::RoughUsage;
 use crate::{
     base::{errno::Errno, file::POSITION_MAX, host::Host, security},
     pages::{
@@ -82,6 +84,7 @@ pub struct Instance {
     is_read_only: AtomicBool,
     is_ended: AtomicBool,
     is_unmounted: AtomicBool,
+    rough: RoughUsage,
 }
 
 /// The hold of mounts on an instance: when it is dropped, the instance's caches are emptied.
@@ -249,6 +252,7 @@ impl Instance {
             written: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
             is_unmounted: AtomicBool::new(false),
+            rough: RoughUsage::new(),
         });
         let mut all = INSTANCES_ALL.lock();
         all.retain(|known| known.strong_count() > 0);
@@ -414,6 +418,13 @@ impl Instance {
             });
         };
         Ok(fs.usage()?)
+    }
+    /// Returns the same as a subject is told that does not see what other levels use.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn rough_usage(&self) -> Result<FileSystemUsage, Errno> {
+        self.rough.at(rt::time::now(), || self.usage())
     }
 }
 
