@@ -6,7 +6,7 @@
 //!      6176  end
 //!
 //! entry     0 kind (byte 0), bytes here (bytes 2 and 3) | 1 to 63 bytes, or as the kind says
-//! kinds     0 bytes | 1 drain (output), connected: 1 where open (input) | 2 window: rows, columns (16 bits each)
+//! kinds     0 bytes | 1 drain (output), connected: 1 where open (input) | 2 window: rows, columns (16 bits each) | 3 break
 //! ```
 //! An entry of output is taken when the device has its bytes. Both sides count bytes ([`super::Position`]), so they
 //! know of each byte whether the device has it, also of bytes in entries that a dead driver had not taken.
@@ -26,6 +26,7 @@ const BYTES: u8 = 0;
 const DRAIN: u8 = 1;
 const CONNECTED: u8 = 1;
 const WINDOW: u8 = 2;
+const BREAK: u8 = 3;
 
 /// An entry in its encoded form.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
@@ -54,6 +55,7 @@ pub(crate) enum InputEntry {
     Bytes(Chunk),
     Connected { is_open: bool },
     Window { rows: u16, columns: u16 },
+    Break,
 }
 
 /// The bytes of one entry.
@@ -120,6 +122,7 @@ impl InputEntry {
                 let [columns_low, columns_high] = columns.to_le_bytes();
                 EncodedEntry::new(WINDOW, Chunk::first_of(&[low, high, columns_low, columns_high]))
             }
+            InputEntry::Break => EncodedEntry::new(BREAK, Chunk::first_of(&[])),
         }
     }
     /// Decodes an entry of input.
@@ -135,6 +138,7 @@ impl InputEntry {
                 let rows = u16::from_le_bytes([first, second]);
                 Ok(InputEntry::Window { rows, columns: u16::from_le_bytes([third, fourth]) })
             }
+            BREAK => Ok(InputEntry::Break),
             _ => Err(Corrupt),
         }
     }

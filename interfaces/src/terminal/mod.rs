@@ -27,6 +27,8 @@ pub trait PortSink: Send + Sync {
     fn connected(&self, is_open: bool);
     /// The other end's window changed its size.
     fn resized(&self, rows: u16, columns: u16);
+    /// A break came on a serial line, not later than the bytes that were sent behind it.
+    fn broke(&self) {}
 }
 
 /// A port whose driver may die and be succeeded: it is known of each byte whether the device has it.

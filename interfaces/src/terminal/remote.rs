@@ -225,6 +225,7 @@ impl PortProxy {
                     sink.resized(rows, columns);
                 }
             }
+            InputEntry::Break => sink.broke(),
         }
         None
     }

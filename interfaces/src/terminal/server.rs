@@ -212,9 +212,12 @@ impl TerminalSession {
     fn tell(&self, news: InputEntry) {
         let doorbell = {
             let mut input = self.input.lock();
-            if matches!(news, InputEntry::Window { .. }) {
-                input.owed.retain(|owed| !matches!(owed, InputEntry::Window { .. }));
-            }
+            let is_same = |owed: &InputEntry| match news {
+                InputEntry::Window { .. } => matches!(owed, InputEntry::Window { .. }),
+                InputEntry::Break => matches!(owed, InputEntry::Break),
+                _ => false,
+            };
+            input.owed.retain(|owed| !is_same(owed));
             input.owed.push_back(news);
             let mut doorbell = Doorbell::Silent;
             input.pay(&mut doorbell);
@@ -316,6 +319,10 @@ impl PortSink for TerminalSession {
 
     fn resized(&self, rows: u16, columns: u16) {
         self.tell(InputEntry::Window { rows, columns });
+    }
+
+    fn broke(&self) {
+        self.tell(InputEntry::Break);
     }
 }
 

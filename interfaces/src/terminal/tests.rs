@@ -186,6 +186,12 @@ impl PortSink for Sink {
         self.0.lock().unwrap().news.push(std::format!("{rows} by {columns}"));
         self.1.notify_all();
     }
+    fn broke(&self) {
+        let mut heard = self.0.lock().unwrap();
+        let count = heard.bytes.len();
+        heard.news.push(std::format!("break behind {count}"));
+        self.1.notify_all();
+    }
 }
 
 impl Sink {
@@ -241,6 +247,25 @@ fn input_and_news_reach_a_sink_that_takes_little_at_a_time() {
     driver.model.sink.lock().unwrap().as_ref().unwrap().connected(false);
     another.wait_until(|heard| heard.news.len() == 3);
     assert_eq!(proxy.send(b"nobody"), 0);
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn a_break_keeps_its_place_among_the_bytes() {
+    let (endpoint, line) = (Endpoint::new().unwrap(), Arc::default());
+    let driver = Driver::start(&line, &endpoint);
+    let proxy = connect(&endpoint);
+    let sink = Arc::new(Sink::default());
+    sink.0.lock().unwrap().room = usize::MAX;
+    proxy.set_sink(sink.clone());
+    let before = pattern(2_000);
+    driver.model.type_in(&before);
+    driver.model.sink.lock().unwrap().as_ref().unwrap().broke();
+    driver.model.type_in(b"behind");
+    sink.wait_until(|heard| heard.bytes.len() == 2_006);
+    let heard = sink.0.lock().unwrap().news.clone();
+    assert_eq!(heard, ["open true", "25 by 80", "break behind 2000"]);
     proxy.close();
     driver.kill();
 }

@@ -2,6 +2,7 @@
 //!
 //! Senders and the port's thread both write the interrupt-enable register; its bits are kept in `enabled`, whose lock
 //! is innermost.
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use rt::{
     device::{Ports, Receipt},
     lock_class,
@@ -36,6 +37,7 @@ const EIGHT_BITS: u8 = 0x03;
 /// Data terminal ready, request to send, interrupt gate open.
 const MODEM_READY: u8 = 0x0b;
 const STATUS_RECEIVED: u8 = 1;
+const STATUS_BREAK: u8 = 1 << 4;
 const STATUS_ROOM: u8 = 1 << 5;
 const STATUS_EMPTY: u8 = 1 << 6;
 /// Value that a register reads as if there is no chip.
@@ -55,6 +57,8 @@ pub(crate) enum Cause {
 pub(crate) struct Chip {
     ports: Ports,
     enabled: Mutex<u8>,
+    /// The line status reported a break that was not taken.
+    has_broken: AtomicBool,
 }
 
 impl Chip {
@@ -66,7 +70,11 @@ impl Chip {
             ports.read8(register::SCRATCH) == value
         };
         let is_there = keeps(0x5a) && keeps(0xa5);
-        is_there.then(|| Chip { ports, enabled: Mutex::new(&ENABLED, 0) })
+        is_there.then(|| Chip {
+            ports,
+            enabled: Mutex::new(&ENABLED, 0),
+            has_broken: AtomicBool::new(false),
+        })
     }
 
     /// Sets the chip to 115,200 bits a second, 8 data bits, no parity, FIFOs enabled and empty.
@@ -121,9 +129,28 @@ impl Chip {
         Some(if is_transmit { Cause::Transmit } else { Cause::Receive })
     }
 
+    /// Reads the line status. That clears a report of a break in the chip, so it is kept here, whatever the status is read for.
+    fn status(&self) -> u8 {
+        let status = self.ports.read8(register::LINE_STATUS);
+        if status & STATUS_BREAK != 0 && status != ABSENT {
+            self.has_broken.store(true, Release);
+        }
+        status
+    }
+
+    /// Returns whether a break was reported that was not taken.
+    pub(crate) fn has_broken(&self) -> bool {
+        self.has_broken.load(Acquire)
+    }
+
+    /// Takes the report of a break.
+    pub(crate) fn take_break(&self) -> bool {
+        self.has_broken() && self.has_broken.swap(false, AcqRel)
+    }
+
     /// Takes the next received byte, with a receipt if that is wanted.
     pub(crate) fn receive(&self, receipt: Option<Receipt<'_>>) -> Option<u8> {
-        let status = self.ports.read8(register::LINE_STATUS);
+        let status = self.status();
         if status & STATUS_RECEIVED == 0 || status == ABSENT {
             return None;
         }
@@ -140,7 +167,7 @@ impl Chip {
         bytes: &[u8],
         receipt: impl Fn(usize) -> Option<Receipt<'r>>,
     ) -> usize {
-        if self.ports.read8(register::LINE_STATUS) & STATUS_ROOM == 0 {
+        if self.status() & STATUS_ROOM == 0 {
             return 0;
         }
         let count = bytes.len().min(FIFO_BYTES);
@@ -155,6 +182,6 @@ impl Chip {
 
     /// Returns whether the last bit was sent.
     pub(crate) fn is_drained(&self) -> bool {
-        self.ports.read8(register::LINE_STATUS) & STATUS_EMPTY != 0
+        self.status() & STATUS_EMPTY != 0
     }
 }

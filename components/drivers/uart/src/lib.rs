@@ -4,8 +4,9 @@
 //! nucleus sets that chip up, and a line of the log may come between two bytes of a program. A port has one thread, which waits
 //! for the interrupt and hands input to the sink. `output` orders senders; `input` guards bytes that the sink has not taken.
 //! Receiving is disabled in the chip while the sink is full. If the driver has memory that outlives it, a [`Ledger`] there
-//! records the bytes that the chip took and delivered, so that a successor continues with the next byte. Source: National
-//! Semiconductor PC16550D data sheet.
+//! records the bytes that the chip took and delivered, so that a successor continues with the next byte. A break is told to the
+//! sink behind the bytes that came before it; reading the line status for another purpose does not lose it, but the end of the
+//! driver does. Source: National Semiconductor PC16550D data sheet.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
@@ -55,6 +56,8 @@ struct Input {
     /// Number of clients so far.
     clients: u64,
     is_told: bool,
+    /// A break came behind the pending bytes, and the sink was not told.
+    has_broken: bool,
 }
 
 /// A serial port.
@@ -109,7 +112,8 @@ impl Uart {
     ) -> Option<Arc<Uart>> {
         let received = ledger.is_none().then_some(0);
         let pending = Vec::with_capacity(INPUT_MAX);
-        let input = Input { sink: None, pending, received, clients: 0, is_told: false };
+        let input =
+            Input { sink: None, pending, received, clients: 0, is_told: false, has_broken: false };
         let port = Arc::new(Uart {
             name,
             chip,
@@ -172,11 +176,14 @@ impl Uart {
         let mut input = self.input.lock();
         while let Some(received) = input.received
             && input.pending.len() < INPUT_MAX
+            && !input.has_broken
         {
             let receipt = self.ledger.as_ref().map(|ledger| ledger.input(received + 1));
             let Some(byte) = self.chip.receive(receipt) else { return };
             input.pending.push(byte);
             input.received = Some(received + 1);
+            // The nucleus reads the status of its log's port, too, so there the byte that a break puts into the FIFO counts.
+            input.has_broken = self.chip.take_break() || self.is_of_log && byte == 0;
         }
         self.chip.receive_interrupt(false);
     }
@@ -187,6 +194,8 @@ impl Uart {
             let mut input = self.input.lock();
             let Some(sink) = input.sink.clone() else { return };
             let is_news = !core::mem::replace(&mut input.is_told, true);
+            // A sender's look at the status may have found it.
+            input.has_broken |= self.chip.take_break();
             (sink, core::mem::take(&mut input.pending), is_news, input.clients)
         };
         if is_news {
@@ -205,7 +214,13 @@ impl Uart {
         if input.clients == clients {
             input.pending.extend(bytes.get(taken..).unwrap_or_default());
         }
-        if input.pending.len() < INPUT_MAX {
+        if input.has_broken && input.pending.is_empty() {
+            input.has_broken = false;
+            drop(input);
+            sink.broke();
+            input = self.input.lock();
+        }
+        if input.pending.len() < INPUT_MAX && !input.has_broken {
             self.chip.receive_interrupt(true);
         }
     }
@@ -231,6 +246,9 @@ impl Port for Uart {
             });
             *done += sent as u64;
             rest = rest.get(sent..).unwrap_or_default();
+            if self.chip.has_broken() {
+                self.interrupt.wake();
+            }
             if sent == 0 {
                 self.chip.transmit_interrupt(true);
                 let deadline = time::now().after_ns(TRANSMIT_NS);
@@ -245,6 +263,9 @@ impl Port for Uart {
         while !self.chip.is_drained() {
             // The last bits leave without an interrupt, so this checks again after the time of a byte.
             time::sleep_until(time::now().after_ns(100_000));
+        }
+        if self.chip.has_broken() {
+            self.interrupt.wake();
         }
     }
 

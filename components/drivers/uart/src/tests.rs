@@ -18,6 +18,8 @@ struct ChipState {
     enabled: u8,
     scratch: u8,
     is_latched: bool,
+    /// A break came, and the status was not read since.
+    has_broken: bool,
     /// Number of times the transmitter says that it is full.
     busy: usize,
 }
@@ -30,6 +32,14 @@ impl ChipModel {
         self.0.lock().unwrap().input.extend(bytes);
         raise_line(4);
         raise_line(3);
+    }
+    /// Sends a break, as QEMU's chip receives it: a zero byte, and a bit in the status until that is read.
+    fn send_break(&self) {
+        self.0.lock().unwrap().has_broken = true;
+        self.type_in(&[0]);
+    }
+    fn status(&self) -> u64 {
+        self.read(5, 1)
     }
 }
 
@@ -45,7 +55,8 @@ impl DeviceRegisters for ChipModel {
             5 => {
                 let has_room = chip.busy == 0;
                 chip.busy = chip.busy.saturating_sub(1);
-                u8::from(!chip.input.is_empty()) | if has_room { 0x60 } else { 0 }
+                let broke = if std::mem::take(&mut chip.has_broken) { 0x10 } else { 0 };
+                u8::from(!chip.input.is_empty()) | broke | if has_room { 0x60 } else { 0 }
             }
             7 => chip.scratch,
             _ => 0,
@@ -102,6 +113,11 @@ impl PortSink for Sink {
         self.state.lock().unwrap().2 = is_open;
     }
     fn resized(&self, _rows: u16, _columns: u16) {}
+    /// Shows a break as a bar among the bytes.
+    fn broke(&self) {
+        self.state.lock().unwrap().0.push(b'|');
+        self.changed.notify_all();
+    }
 }
 
 #[test]
@@ -211,4 +227,39 @@ fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
     }
     set_kept(None);
     assert!(steps > TYPED.len() + PRINTED.len(), "{steps} steps");
+}
+
+#[test]
+fn a_break_is_told_behind_what_came_before_it_whoever_reads_the_status() {
+    let _machine = MACHINE.lock().unwrap();
+    for first in [0x2f8, 0x3f8] {
+        let chip = Arc::new(ChipModel::default());
+        let line = if first == 0x3f8 { 4 } else { 3 };
+        let _plugged = add_ports(first, 8, Some(line), chip.clone());
+        let ports = probe();
+        let port = ports.first().unwrap();
+        while chip.0.lock().unwrap().enabled & 1 == 0 {
+            std::thread::yield_now();
+        }
+        let sink = Sink::new(100);
+        port.set_sink(sink.clone());
+        chip.type_in(b"ab");
+        sink.wait_for(b"ab");
+        chip.send_break();
+        sink.wait_for(b"ab\0|");
+        chip.type_in(b"cd");
+        sink.wait_for(b"ab\0|cd");
+        // A sender's look at the status finds a break before the port's thread is told of the byte.
+        chip.0.lock().unwrap().has_broken = true;
+        port.send(b"out");
+        sink.wait_for(b"ab\0|cd|");
+        if first == 0x3f8 {
+            // The nucleus took the report away.
+            chip.0.lock().unwrap().has_broken = true;
+            chip.status();
+            chip.type_in(&[0]);
+            sink.wait_for(b"ab\0|cd|\0|");
+        }
+        end(ports);
+    }
 }
