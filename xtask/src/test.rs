@@ -127,6 +127,7 @@ fn with_labels(tally: &mut Tally, options: &Options, filter: Option<&str>) -> Re
     for target in targets.filter(|target| target.system == noninterference::SYSTEM) {
         noninterference::run(tally, &target.system, noninterference::TESTED, filter)?;
         crash::tested(tally, filter)?;
+        terminal_test::run_labelled(tally, &target, filter)?;
     }
     Ok(())
 }

@@ -148,9 +148,8 @@ pub fn abi_programs() -> Result<Vec<PathBuf>> {
 /// # Errors
 /// The compiler's messages.
 pub fn programs() -> Result<Vec<PathBuf>> {
-    musl("building the programs", &["build", "--release", "-p", "skerryctl"], |line| {
-        line.contains("/programs/")
-    })
+    let arguments = ["build", "--release", "-p", "skerryctl", "-p", "trusted-shell"];
+    musl("building the programs", &arguments, |line| line.contains("/programs/"))
 }
 
 /// Builds static programs for Linux. Returns the paths of the executables whose line of the compiler's

@@ -34,10 +34,12 @@ enum Step {
     Type(&'static str),
     /// Waits until this text has been shown.
     Expect(&'static str),
+    /// Waits until the second text has been shown, and fails if the first came before it.
+    Without(&'static str, &'static str),
     /// Sets the window's rows and columns.
     Resize(u16, u16),
 }
-use Step::{Expect, Resize, Type};
+use Step::{Expect, Resize, Type, Without};
 
 const PROMPT: &str = "skerry:~# ";
 
@@ -235,6 +237,114 @@ pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> R
     sit_at(&DEBIAN, tally, target, filter)
 }
 
+/// The attention sequence.
+const ATTENTION: &str = "\x1e\x1e\x1e";
+const OPEN: &str = "[ Skerry: the trusted path is open on ";
+const TRUSTED_PROMPT: &str = "trusted> ";
+const CLOSED: &str = "[ The trusted path is closed. ]";
+/// The word that the hostile program shows without rest.
+const FORGED: &str = "hostile";
+
+/// A hostile program has the terminal when the trusted path is opened; then a session at another level.
+const TRUSTED: &[Step] = &[
+    Expect(PROMPT),
+    Type("/abi/hostile_terminal\r"),
+    Expect(FORGED),
+    Type(ATTENTION),
+    Expect(OPEN),
+    Without(FORGED, TRUSTED_PROMPT),
+    Type("sesame\r"),
+    Without(FORGED, "There is no such command"),
+    Without(FORGED, TRUSTED_PROMPT),
+    // Keys that would signal, stop output or end a line elsewhere, and half of the sequence.
+    Type("\x03\x1a\x1c\x13\x1e\x1e"),
+    Type("\r\x04"),
+    Without(FORGED, TRUSTED_PROMPT),
+    Type("level\r"),
+    Without(FORGED, "Level:   s0 (unclassified), at most s15:c0.c1023 (system-high)"),
+    Without(FORGED, TRUSTED_PROMPT),
+    Type("continue\r"),
+    Without(FORGED, CLOSED),
+    Expect(FORGED),
+    Type("q"),
+    Expect("saw only its own"),
+    Expect(PROMPT),
+    Type("cat /proc/skerry/trusted; echo end > /proc/skerry/trusted; echo done\r"),
+    Without("terminal", "Operation not permitted\r\ndone"),
+    Expect(PROMPT),
+    Type(ATTENTION),
+    Expect(TRUSTED_PROMPT),
+    Type("new s16\r"),
+    Expect("That was refused"),
+    Expect(TRUSTED_PROMPT),
+    Type("new s2\r"),
+    Expect(PROMPT),
+    Type("tr -d '\\0' </proc/self/attr/current; tty\r"),
+    Expect("kernel_t:s2-s15:c0.c1023"),
+    Expect("/dev/hvc0\r"),
+    Expect(PROMPT),
+    Type(ATTENTION),
+    Expect("Level:   s2 (secret), at most"),
+    Expect(TRUSTED_PROMPT),
+    Type("end\r"),
+    Expect(CLOSED),
+    Type("tr -d '\\0' </proc/self/attr/current\r"),
+    Expect("kernel_t:s0-s15:c0.c1023"),
+    Expect(PROMPT),
+];
+
+/// A break on a serial line, sent by QEMU's monitor, opens the trusted path, and ends the session of a login.
+const TRUSTED_BREAK: &[Step] = &[
+    Expect("Please press Enter to activate this console."),
+    Type("\r"),
+    Expect("# "),
+    Type("/abi/hostile_terminal\r"),
+    Expect(FORGED),
+    Type("\x01c"),
+    Type("chardev-send-break terminal\r"),
+    Type("\x01c"),
+    Expect(OPEN),
+    Without(FORGED, TRUSTED_PROMPT),
+    Type("end\r"),
+    Without(FORGED, CLOSED),
+    Without(FORGED, "Please press Enter to activate this console."),
+    Type("\r"),
+    Expect("# "),
+    Type("ps | grep -c '[h]ostile'\r"),
+    Expect("\n0\r"),
+    Expect("# "),
+];
+
+/// The sessions on a system with a monitor.
+const LABELLED: [Seat; 2] = [
+    seat("the trusted path on the console", TRUSTED, "poweroff\r"),
+    Seat {
+        arguments: &["--serial-console", "--machine", "microvm", "--append", "init=/bin/init"],
+        ..seat("the trusted path on a serial line", TRUSTED_BREAK, "poweroff\r")
+    },
+];
+
+/// Does [`run`] for the trusted path, on a system with a monitor.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_labelled(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let seats: Vec<&Seat> = LABELLED.iter().filter(|seat| seat.is_chosen(filter)).collect();
+    if seats.is_empty() {
+        return Ok(());
+    }
+    build::image(&target.system, &Features::default())?;
+    let image = disk::programs_image()?;
+    for seat in seats {
+        let bar = shell::progress(seat.name);
+        let root = ["--root", image.to_str().context("the path of an image")?];
+        let result = sit(&target.system, seat, &root).map_err(|error| format!("{error:#}"));
+        bar.finish_and_clear();
+        tally.count(seat.name, result);
+    }
+    Ok(())
+}
+
 /// Runs each sitting that `filter` leaves in.
 ///
 /// # Errors
@@ -249,20 +359,20 @@ fn sit_at(seats: &[Seat], tally: &mut Tally, target: &Target, filter: Option<&st
         build::image(&target.system, &Features::default())?;
         disk::default_root()?;
         let bar = shell::progress(seat.name);
-        let result = sit(&target.system, seat).map_err(|error| format!("{error:#}"));
+        let result = sit(&target.system, seat, &[]).map_err(|error| format!("{error:#}"));
         bar.finish_and_clear();
         tally.count(seat.name, result);
     }
     Ok(())
 }
 
-fn sit(system: &str, seat: &Seat) -> Result<()> {
+fn sit(system: &str, seat: &Seat, root: &[&str]) -> Result<()> {
     let pty = openpty(None, None).context("opening a pty")?;
     let before = termios::tcgetattr(&pty.slave)?;
     let mut desk = Desk { master: File::from(pty.master), slave: pty.slave, shown: String::new() };
     desk.resize(30, 100)?;
     let plain = ["run", "--system", system, "--snapshot", "--accel", "tcg"];
-    let mut sitting = desk.start(&[&plain, seat.arguments].concat())?;
+    let mut sitting = desk.start(&[&plain, seat.arguments, root].concat())?;
     seat.steps.iter().chain([&Type(seat.ending)]).try_for_each(|step| desk.take(step))?;
     let status = desk.end(&mut sitting)?;
     if !status.success() {
@@ -320,15 +430,22 @@ impl Desk {
                 self.master.write_all(text.as_bytes()).context("typing")
             }
             Resize(rows, columns) => self.resize(*rows, *columns),
-            Expect(text) => self.expect(text),
+            Expect(text) => self.expect(text).map(drop),
+            Without(unwanted, text) => match self.expect(text)? {
+                before if before.contains(unwanted) => {
+                    bail!("{unwanted:?} was shown before {text:?}: {before:?}")
+                }
+                _ => Ok(()),
+            },
         }
     }
-    fn expect(&mut self, text: &str) -> Result<()> {
+    /// Waits for `text`. Returns what was shown before it.
+    fn expect(&mut self, text: &str) -> Result<String> {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(at) = self.shown.find(text) {
-                self.shown.drain(..at + text.len());
-                return Ok(());
+                let before = self.shown.drain(..at + text.len()).take(at).collect();
+                return Ok(before);
             }
             if Instant::now() >= end {
                 bail!("{text:?} did not appear; shown was {:?}", self.shown);

@@ -12,20 +12,21 @@ use crate::{
     files::{context::FsContext, sharing::FsHold, table::DescriptorTable},
     fork::{self, CloneRequest},
     limits::Limits,
+    login,
     object::{Process, ProcessParts},
     power::{ENDED, FAILURE, IS_GOING_DOWN, IS_PROGRAM, NEWS, RUNS, ask, is_in_kernel, request},
     session::Session,
     signal::{
         self,
         action::Dispositions,
-        number::{SIGINT, SIGKILL},
+        number::{SIGCHLD, SIGINT, SIGKILL},
         send,
         state::TaskSignals,
     },
     status::ExitStatus,
     system,
     task::{Task, TaskParts},
-    tree::{self, INIT},
+    tree::{self, INIT, Tree},
     upcalls::Upcalls,
     wait::{self, Event, WaitOptions, Which},
 };
@@ -47,18 +48,39 @@ pub fn keys_pressed() {
 
 /// Makes process 1 with its task, in group and session `group`.
 fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Task> {
-    let credentials = Arc::new(Credentials::root());
+    let credentials = Credentials::root();
+    let mut tree = tree::write();
+    tree.reserve(credentials.subject.level(), INIT);
+    let place = Numbers { id: INIT, parent: 0, group, exit_signal: 0 };
+    insert(&mut tree, place, (fs, upcalls, credentials))
+}
+
+/// The numbers of a process that the kernel makes.
+struct Numbers {
+    id: u32,
+    parent: u32,
+    group: u32,
+    exit_signal: u8,
+}
+
+/// Makes a process of the kernel's own, with its task.
+fn insert(
+    tree: &mut Tree,
+    place: Numbers,
+    (fs, upcalls, credentials): (Arc<FsContext>, &'static dyn Upcalls, Credentials),
+) -> Arc<Task> {
+    let credentials = Arc::new(credentials);
     let process = Arc::new(Process::new(
-        INIT,
+        place.id,
         ProcessParts {
             upcalls,
-            parent: 0,
-            group,
-            session: Arc::new(Session::new(group)),
+            parent: place.parent,
+            group: place.group,
+            session: Arc::new(Session::new(place.group)),
             memory: None,
             actions: Dispositions::shared(Dispositions::default()),
             limits: Limits::initial(tree::tasks_max()),
-            exit_signal: 0,
+            exit_signal: place.exit_signal,
             owner: 0,
             subject: &credentials.subject,
         },
@@ -70,13 +92,30 @@ fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Ta
         command: *b"init\0\0\0\0\0\0\0\0\0\0\0\0",
         signals: TaskSignals::default(),
     };
-    let task = Arc::new(Task::new(INIT, process.clone(), parts));
-    let mut tree = tree::write();
-    tree.reserve(task.credentials().subject.level(), INIT);
+    let task = Arc::new(Task::new(place.id, process.clone(), parts));
     process.signals.lock().tasks.push(task.clone());
     tree.insert(process);
     tree.insert_task(task.clone());
     task
+}
+
+/// Makes a child of process 1 that inherits nothing from it and has the kernel's rights. It runs `body` first, which loads a program.
+///
+/// # Errors
+/// As clone.
+pub fn spawn_of_kernel(
+    fs: Arc<FsContext>,
+    upcalls: &'static dyn Upcalls,
+    body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
+) -> Result<(), Errno> {
+    let credentials = Credentials::root();
+    let task = {
+        let mut tree = tree::write();
+        let id = tree.allocate_id(credentials.subject.level())?;
+        let place = Numbers { id, parent: INIT, group: id, exit_signal: SIGCHLD };
+        insert(&mut tree, place, (fs, upcalls, credentials))
+    };
+    fork::begin(&task, body)
 }
 
 /// Makes process 1, below the layers in `upcalls`, on the calling thread.
@@ -186,6 +225,40 @@ pub fn kill_all(deadline: Instant) {
         drop(left);
         NEWS.wait(ticket, Some(deadline));
     }
+}
+
+/// Kills every process of a session, and those outside of it that its leader's login made, and waits for their ends until `deadline`.
+/// Process 1 is left out.
+pub fn end_session(session: u32, deadline: Instant) {
+    let login = tree::process(session).and_then(|leader| leader.tasks().first().cloned());
+    let login = login.map_or(login::UNSET, |task| task.login.session());
+    loop {
+        let left = members(session, login);
+        let Some(first) = left.first() else { return };
+        let ticket = first.end.ticket();
+        for process in &left {
+            let mut state = process.signals.lock();
+            send::begin_exit(process, &mut state, ExitStatus::Signalled(SIGKILL));
+        }
+        if first.ended().is_none() {
+            let _ = first.end.wait(ticket, Some(deadline));
+        }
+        if rt::time::now() >= deadline {
+            return log::warn!("session {session} does not end");
+        }
+    }
+}
+
+/// Returns the live processes of a session or a login.
+fn members(session: u32, login: u32) -> Vec<Arc<Process>> {
+    let of_login = |process: &Process| {
+        login != login::UNSET && process.tasks().iter().any(|task| task.login.session() == login)
+    };
+    let is_member = |process: &&Arc<Process>| {
+        let is_of_session = session != 0 && process.session().id() == session;
+        process.id() != INIT && process.ended().is_none() && (is_of_session || of_login(process))
+    };
+    tree::read().processes().filter(is_member).cloned().collect()
 }
 
 /// Returns the processes that run programs.

@@ -10,6 +10,7 @@ mod mounts;
 mod parameters;
 mod security;
 mod session;
+mod trusted;
 mod upcalls;
 mod window;
 

@@ -4,10 +4,11 @@
 use alloc::{string::String, vec::Vec};
 
 /// Parameters of the personality, of the network stack, of the nucleus and of the runtime. A loader may add `BOOT_IMAGE`.
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 19] = [
     "BOOT_IMAGE",
     "inet.netisrs",
     "init",
+    "monitor.attention",
     "monitor.defcontext",
     "ro",
     "root",

@@ -9,7 +9,7 @@
 //! `/dev/console`, and the host's command is added to its arguments as `-c COMMAND`. The machine is shut down when a program
 //! asks for it; if process 1 ends, the kernel stops.
 use super::upcalls::Personality;
-use super::{End, control::ControlMessages, parameters::ForProgram, window};
+use super::{End, control::ControlMessages, parameters::ForProgram, trusted, window};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use interfaces::terminal::Port;
 use linux_raw_sys::general as raw;
@@ -82,7 +82,10 @@ fn make_terminal(port: &Arc<dyn Port>) -> Option<Arc<Terminal>> {
         columns: parameter_number("skerry.columns", COLUMNS),
         ..WindowSize::default()
     };
-    Terminal::start(port.clone(), number, window).ok()
+    match trusted::attention() {
+        Some(attention) => trusted::start_line(port, (number, window), attention).ok(),
+        None => Terminal::start(port.clone(), number, window).ok(),
+    }
 }
 
 impl BootSession {
@@ -123,6 +126,7 @@ impl BootSession {
     /// # Errors
     /// An [`End`] if the leader could not be started, or process 1 ended.
     pub fn run(self, namespace: Arc<Namespace>) -> Result<Action, End> {
+        trusted::announce(&namespace);
         let fs = Arc::new(files::FsContext::new(namespace));
         let outcome = match named_program("init") {
             Some(path) => self.run_first(fs, path)?,
@@ -216,7 +220,7 @@ fn command_of(control: &ControlMessages) -> Result<Vec<u8>, String> {
 }
 
 /// The standard files of the leader.
-enum Standard {
+pub(super) enum Standard {
     /// Streams for stdin, stdout, stderr.
     Streams([Arc<Stream>; 3]),
     /// All three are the terminal with this path; opening it makes it the session's terminal.
@@ -224,9 +228,9 @@ enum Standard {
 }
 
 /// A program with its arguments.
-struct Command {
-    path: Vec<u8>,
-    arguments: Strings,
+pub(super) struct Command {
+    pub path: Vec<u8>,
+    pub arguments: Strings,
 }
 
 fn command_program(command: Vec<u8>) -> Command {
@@ -270,7 +274,7 @@ fn lead(
 }
 
 /// Gives a task that has no descriptors its first three.
-fn open_standard(task: &Arc<Task>, standard: Standard) -> Result<(), Errno> {
+pub(super) fn open_standard(task: &Arc<Task>, standard: Standard) -> Result<(), Errno> {
     let table = task.files();
     match standard {
         Standard::Streams(streams) => {
@@ -291,7 +295,8 @@ fn open_standard(task: &Arc<Task>, standard: Standard) -> Result<(), Errno> {
     Ok(())
 }
 
-fn run_command(
+/// Executes a program in a task.
+pub(super) fn run_command(
     task: &Arc<Task>,
     context: &mut Context,
     Command { path, arguments }: Command,

@@ -54,7 +54,7 @@ impl PortSink for WindowSink {
         }
         drop(line);
         if let Some((rows, columns)) = last {
-            self.console.resized(rows, columns);
+            self.console.line_resized(rows, columns);
         }
         if are_pressed {
             init::keys_pressed();

@@ -43,8 +43,10 @@ impl Opener for Terminals {
                 (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Console)
             }
             number => {
-                let found = self.0.iter().find(|terminal| terminal.number() == number);
-                (found.cloned().ok_or(Errno::ENXIO)?, Claim::IfFree)
+                // Sessions in front of another one have a terminal with the same number.
+                let own = controlling(caller.task).ok().filter(|own| own.number() == number);
+                let first = || self.0.iter().find(|terminal| terminal.number() == number).cloned();
+                (own.or_else(first).ok_or(Errno::ENXIO)?, Claim::IfFree)
             }
         };
         Ok(Arc::new(terminal.open(flags, claim, caller.task)?))

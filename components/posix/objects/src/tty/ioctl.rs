@@ -7,6 +7,7 @@ use super::{
 };
 use linux_raw_sys::{general as raw, ioctl as request};
 use process::Task;
+use rt::thread::Woken;
 use vfs::{Errno, credentials::Capabilities};
 
 impl TerminalFile {
@@ -17,6 +18,9 @@ impl TerminalFile {
     pub fn ioctl(&self, task: &Task, command: u32, argument: u64) -> Result<u64, Errno> {
         let terminal = &self.terminal;
         let memory = task.memory();
+        if terminal.is_held() {
+            self.wait_to_change(command)?;
+        }
         if self.is_hung_up() {
             let is_group = command == request::TIOCSPGRP;
             return Err(if is_group { Errno::ENOTTY } else { Errno::EIO });
@@ -33,6 +37,39 @@ impl TerminalFile {
             _ => terminal.ioctl(task, command, argument, Side::Terminal)?,
         }
         Ok(0)
+    }
+}
+
+/// The requests that change nothing, and are answered while the terminal is held.
+const QUERIES: [u32; 13] = [
+    request::TCGETS,
+    request::TCGETS2,
+    request::TCGETA,
+    request::TIOCGLCKTRMIOS,
+    request::TIOCGSOFTCAR,
+    request::TIOCGWINSZ,
+    request::TIOCGPGRP,
+    request::TIOCGSID,
+    request::TIOCOUTQ,
+    request::FIONREAD,
+    request::TIOCGETD,
+    request::TIOCGDEV,
+    request::TIOCGEXCL,
+];
+
+impl TerminalFile {
+    /// Waits while the terminal is held, for a request that may change it.
+    fn wait_to_change(&self, command: u32) -> Result<(), Errno> {
+        let terminal = &self.terminal;
+        loop {
+            let ticket = terminal.started.ticket();
+            if QUERIES.contains(&command) || !terminal.is_held() || self.is_hung_up() {
+                return Ok(());
+            }
+            if terminal.started.wait(ticket, None) == Woken::Kicked {
+                return Err(Errno::Restart);
+            }
+        }
     }
 }
 
@@ -116,7 +153,9 @@ impl Terminal {
         let byte = self.settings().character(index);
         if byte != 0 {
             let _order = self.output.lock();
-            self.line.send(&[byte]);
+            if !self.is_held() {
+                self.line.send(&[byte]);
+            }
         }
     }
     fn type_for(&self, task: &Task, byte: u8) -> Result<(), Errno> {

@@ -80,7 +80,7 @@ impl Terminal {
         Err(Errno::Restart)
     }
     /// Makes it the controlling terminal of the task's session if both are free (open(2)).
-    pub(super) fn acquire_if_free(&self, task: &Task) {
+    pub fn acquire_if_free(&self, task: &Task) {
         let is_leader = task.process.session().id() == task.process.id();
         let mut control = self.control.lock();
         if is_leader && control.session == 0 && task.process.terminal().is_none() {
@@ -241,6 +241,9 @@ impl ControllingTerminal for Terminal {
             self.hang_up();
         }
         signal_group(foreground, signal::SIGHUP);
+        if let Some(line) = self.shared_line() {
+            line.leader_ended(self, leader);
+        }
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self

@@ -50,6 +50,17 @@ impl TerminalFile {
     }
 }
 
+impl TerminalFile {
+    /// Returns the terminal of the session in front, for a description of `/dev/console` whose own terminal is held: process 1 and
+    /// daemons write there and must not wait until that session ends.
+    pub(super) fn console_in_front(&self) -> Option<Arc<Terminal>> {
+        match self.life.is_none() && self.terminal.is_held() {
+            true => self.terminal.shared_line()?.session_before(&self.terminal),
+            false => None,
+        }
+    }
+}
+
 impl Drop for TerminalFile {
     fn drop(&mut self) {
         let is_last = {

@@ -6,6 +6,7 @@ use super::{
     line::{Notice, PortLine, TerminalLine},
     open::TerminalUsers,
     output::{Echo, OutputState},
+    shared::SharedLine,
     termios::Termios,
 };
 use alloc::{
@@ -42,6 +43,9 @@ lock_class! {
 
 /// Bytes kept between the driver and the line discipline.
 const ARRIVALS_MAX: usize = 4096;
+/// The same limit for a terminal that shares its line with the trusted path. Bytes beyond it are lost, as on Linux beyond 64 KiB: if
+/// they stayed with the driver, a program that reads nothing would keep the attention sequence there, too.
+const SHARED_ARRIVALS_MAX: usize = 64 << 10;
 /// The same limit for a pty, whose master writes more at once than a person types. Linux accepts 12 to 20 KiB, including
 /// the readable bytes.
 const PTY_ARRIVALS_MAX: usize = 12 << 10;
@@ -89,6 +93,8 @@ enum Worker {
 pub struct Terminal {
     pub(super) this: Weak<Terminal>,
     pub(super) line: Arc<dyn TerminalLine>,
+    /// The line that it shares with the trusted path.
+    pub(super) shared: Option<Weak<SharedLine>>,
     pub(super) device: (u32, u32),
     worker: Worker,
     settings: Mutex<Termios>,
@@ -123,24 +129,41 @@ impl Terminal {
         device: (u32, u32),
         window: WindowSize,
     ) -> Result<Arc<Terminal>, NoMemory> {
+        let terminal = Terminal::begin(&port, (device, window), None)?;
+        port.set_sink(terminal.clone());
+        Ok(terminal)
+    }
+    /// Makes a terminal over `port` that is not its receiver.
+    ///
+    /// # Errors
+    /// [`NoMemory`] for the thread.
+    pub(super) fn begin(
+        port: &Arc<dyn Port>,
+        (device, window): ((u32, u32), WindowSize),
+        shared: Option<Weak<SharedLine>>,
+    ) -> Result<Arc<Terminal>, NoMemory> {
         let line = Arc::new(PortLine(port.clone()));
-        let terminal = Terminal::make(line, device, Worker::Thread);
+        let terminal = Terminal::make(line, device, (Worker::Thread, shared));
         *terminal.window.lock() = window;
         let worker = terminal.clone();
         let name = format!("tty {}", port.name());
         rt::thread::spawn(&name, Policy::default(), move || worker.take_arrivals())?;
-        port.set_sink(terminal.clone());
         Ok(terminal)
     }
     /// Makes the terminal of a pty's slave.
     pub(super) fn over(line: Arc<dyn TerminalLine>, device: (u32, u32)) -> Arc<Terminal> {
-        Terminal::make(line, device, Worker::Caller)
+        Terminal::make(line, device, (Worker::Caller, None))
     }
-    fn make(line: Arc<dyn TerminalLine>, device: (u32, u32), worker: Worker) -> Arc<Terminal> {
+    fn make(
+        line: Arc<dyn TerminalLine>,
+        device: (u32, u32),
+        (worker, shared): (Worker, Option<Weak<SharedLine>>),
+    ) -> Arc<Terminal> {
         let settings = line.initial();
         Arc::new_cyclic(|this| Terminal {
             this: this.clone(),
             line,
+            shared,
             device,
             worker,
             settings: Mutex::new(&SETTINGS, settings),
@@ -219,7 +242,11 @@ impl Terminal {
     }
     /// Processes `byte` as if it had been typed (`TIOCSTI`).
     pub(super) fn simulate(&self, byte: u8) {
-        self.arrivals.lock().bytes.push_back(byte);
+        let mut arrivals = self.arrivals.lock();
+        if arrivals.bytes.len() < SHARED_ARRIVALS_MAX {
+            arrivals.bytes.push_back(byte);
+        }
+        drop(arrivals);
         self.process_pending();
     }
     /// Drops input that was not processed yet.
@@ -248,6 +275,14 @@ impl Terminal {
             self.process_pending();
         }
     }
+    /// Accepts input of a shared line, as far as there is room.
+    pub(super) fn take_shared(&self, bytes: &[u8]) {
+        let mut arrivals = self.arrivals.lock();
+        let room = SHARED_ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
+        arrivals.bytes.extend(bytes.iter().take(room));
+        drop(arrivals);
+        self.process_pending();
+    }
     /// Processes input and shows echo, if there is any, or makes the terminal's thread do so.
     ///
     /// Locks: none of the terminal's may be held.
@@ -262,7 +297,7 @@ impl Terminal {
     }
     /// Resets settings and flow control to those of a fresh terminal.
     pub(super) fn reset(&self) {
-        self.flow.store(OutputFlow::empty().bits(), Ordering::Release);
+        self.flow.fetch_and(OutputFlow::HELD.bits(), Ordering::AcqRel);
         let mut input = self.input.lock();
         let fresh = self.line.initial();
         let old = core::mem::replace(&mut *self.settings.lock(), fresh);
@@ -350,6 +385,9 @@ impl Terminal {
             return;
         }
         let mut output = self.output.lock();
+        if self.is_held() {
+            return;
+        }
         let count = self.line.room() / ECHO_BYTES_MAX;
         let echoes: Vec<Echo> = {
             let mut waiting = self.echo.lock();

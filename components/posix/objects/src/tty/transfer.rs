@@ -62,7 +62,7 @@ impl TerminalFile {
         let terminal = &self.terminal;
         let mut input = terminal.input.lock();
         let settings = terminal.settings();
-        if input.readable(&settings) == 0 {
+        if input.readable(&settings) == 0 || terminal.is_held() {
             return None;
         }
         let taken = input.take(&settings, piece.split_at_mut(wanted).0);
@@ -105,7 +105,7 @@ impl TerminalFile {
             if self.is_hung_up() {
                 return Err(Errno::EIO);
             }
-            if terminal.takes_output() {
+            if terminal.takes_output() || self.console_in_front().is_some() {
                 return Ok(());
             }
             if flags.is_nonblocking {
@@ -118,17 +118,30 @@ impl TerminalFile {
     }
     /// Sends one piece. Returns the number of bytes of `source` that were sent. Each writer may send a
     /// line one piece more than it has room for.
-    fn write_piece(&self, source: &mut dyn Source, bytes: &mut Vec<u8>) -> Result<usize, Errno> {
+    fn write_piece(
+        &self,
+        source: &mut dyn Source,
+        (bytes, flags): (&mut Vec<u8>, IoFlags),
+    ) -> Result<usize, Errno> {
         let terminal = &self.terminal;
         let mut piece = [0; PIECE_BYTES];
         let wanted = source.remaining().min(PIECE_BYTES).min(terminal.line.room());
         let count = source.take_whole(piece.split_at_mut(wanted).0)?;
         bytes.clear();
-        let mut output = terminal.output.lock();
-        output.write(&terminal.settings(), piece.split_at(count).0, bytes);
-        match terminal.line.send(bytes) == bytes.len() {
-            true => Ok(count),
-            false => Err(Errno::EIO),
+        loop {
+            let front = self.console_in_front();
+            let terminal = front.as_ref().unwrap_or(terminal);
+            let mut output = terminal.output.lock();
+            if terminal.is_held() {
+                drop(output);
+                self.wait_room(flags)?;
+                continue;
+            }
+            output.write(&terminal.settings(), piece.split_at(count).0, bytes);
+            return match terminal.line.send(bytes) == bytes.len() {
+                true => Ok(count),
+                false => Err(Errno::EIO),
+            };
         }
     }
 }
@@ -195,7 +208,8 @@ impl File for TerminalFile {
         let mut bytes = Vec::with_capacity(source.remaining().min(PIECE_BYTES) * 2);
         let mut done = 0;
         while source.remaining() > 0 {
-            let step = self.wait_room(flags).and_then(|()| self.write_piece(source, &mut bytes));
+            let step = self.wait_room(flags);
+            let step = step.and_then(|()| self.write_piece(source, (&mut bytes, flags)));
             match step {
                 Ok(count) => done += count,
                 Err(_) if done > 0 => break,
@@ -217,7 +231,8 @@ impl File for TerminalFile {
         let settings = terminal.settings();
         let needs_minimum = !settings.is_canonical() && settings.character(raw::VTIME) == 0;
         let minimum = if needs_minimum { settings.character(raw::VMIN).max(1) } else { 1 };
-        let readable = terminal.input.lock().readable(&settings);
+        let is_held = terminal.is_held();
+        let readable = if is_held { 0 } else { terminal.input.lock().readable(&settings) };
         let mut ready = Ready::empty();
         ready.set(Ready::IN | Ready::READ_NORMAL, readable >= usize::from(minimum));
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, terminal.takes_output());

@@ -13,28 +13,42 @@ use vfs::{
     io::{SliceSink, SliceSource},
 };
 
-const BLOCKING: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
-const NONBLOCKING: IoFlags = IoFlags { is_nonblocking: true, is_append: false };
+pub(super) const BLOCKING: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
+pub(super) const NONBLOCKING: IoFlags = IoFlags { is_nonblocking: true, is_append: false };
 
 /// The other end of a port.
 #[derive(Default)]
-struct Far {
+pub(super) struct Far {
     shown: Mutex<Vec<u8>>,
     news: Condvar,
     sink: Mutex<Option<Arc<dyn PortSink>>>,
 }
 
 impl Far {
-    fn type_bytes(&self, bytes: &[u8]) -> usize {
+    pub(super) fn type_bytes(&self, bytes: &[u8]) -> usize {
         let sink = self.sink.lock().unwrap().clone().unwrap();
         sink.received(bytes)
+    }
+    /// Sends a break.
+    pub(super) fn send_break(&self) {
+        let sink = self.sink.lock().unwrap().clone().unwrap();
+        sink.broke();
     }
     fn hang_up(&self) {
         let sink = self.sink.lock().unwrap().clone().unwrap();
         sink.connected(false);
     }
+    /// Waits until so many bytes were shown, and removes all.
+    pub(super) fn take(&self, count: usize) -> String {
+        let mut shown = self.shown.lock().unwrap();
+        while shown.len() < count {
+            shown = self.news.wait(shown).unwrap();
+        }
+        let taken = core::mem::take(&mut *shown);
+        String::from_utf8_lossy(&taken).into_owned()
+    }
     /// Waits until `text` was shown, and removes it.
-    fn expect(&self, text: &str) {
+    pub(super) fn expect(&self, text: &str) {
         let mut shown = self.shown.lock().unwrap();
         while shown.len() < text.len() {
             shown = self.news.wait(shown).unwrap();
@@ -80,14 +94,14 @@ fn raw_terminal(minimum: u8, tenths: u8) -> (Arc<Far>, Arc<TerminalFile>) {
     (far, terminal)
 }
 
-fn read(file: &dyn File, count: usize, flags: IoFlags) -> Result<String, Errno> {
+pub(super) fn read(file: &dyn File, count: usize, flags: IoFlags) -> Result<String, Errno> {
     let mut out = vec![0; count];
     let read = file.read(0, &mut SliceSink::new(&mut out), flags)?;
     out.truncate(read);
     Ok(String::from_utf8(out).unwrap())
 }
 
-fn write(file: &dyn File, text: &str, flags: IoFlags) -> Result<usize, Errno> {
+pub(super) fn write(file: &dyn File, text: &str, flags: IoFlags) -> Result<usize, Errno> {
     file.write(0, &mut SliceSource::new(text.as_bytes()), flags).map(|(count, _)| count)
 }
 

@@ -26,6 +26,7 @@ use objects::{
         common::{BACKLOG_MAX, RECEIVE_DEFAULT, RECEIVE_MAX, SEND_DEFAULT, SEND_MAX},
         local,
     },
+    tty::trusted,
 };
 use process::{
     Process, exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree,
@@ -264,6 +265,7 @@ const SKERRY: ItemTable = &[
     ("isolated", Item::OfAll(components::isolated)),
     ("control", Item::Trigger(components::control)),
     ("net", Item::Graded(network::report)),
+    ("trusted", Item::Open(trusted::facts, trusted::order)),
 ];
 
 /// A node of the fixed part.
