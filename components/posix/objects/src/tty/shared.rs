@@ -304,10 +304,14 @@ impl SharedLine {
     /// Ends the session in front.
     fn end_front(&self) {
         let Some(front) = self.session_in_front() else { return };
+        let hang_ups = || front.hang_ups.load(Ordering::Acquire);
+        let before = hang_ups();
         end_session_on(&front);
-        if self.is_first(&front) {
+        // The end of the leader hung up before process 1 could open the terminal for the next login.
+        if hang_ups() == before {
             front.hang_up();
-        } else {
+        }
+        if !self.is_first(&front) {
             self.remove(&front);
         }
         self.give_up(CLOSED);
