@@ -489,11 +489,14 @@ pub trait FileSystem: Send + Sync {
     ///
     /// # Errors
     /// [`FsError::NoSpace`].
-    fn reserve_link(&self) -> Result<(), FsError> {
+    fn reserve_link(&self, inode: InodeNumber) -> Result<(), FsError> {
+        let _ = inode;
         Ok(())
     }
     /// Ends the count of a name: an inode lost one of several names.
-    fn release_link(&self) {}
+    fn release_link(&self, inode: InodeNumber) {
+        let _ = inode;
+    }
     /// Reserves space for `pages` more pages of a file before the page cache makes absent pages: the size limit of a tmpfs
     /// ([`Backing::Cache`] only).
     fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {

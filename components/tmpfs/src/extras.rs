@@ -1,6 +1,6 @@
 //! The state that few inodes have: extended attributes of the classes `user.`, `trusted.` and `security.`, access control
 //! lists, and the space reserved for a long symbolic link's target.
-use crate::space::Space;
+use crate::space::Part;
 use alloc::{
     collections::{BTreeMap, btree_map::Entry},
     vec::Vec,
@@ -76,13 +76,13 @@ impl Extras {
     /// Reserves `bytes` for an inode.
     pub(crate) fn reserve(
         &self,
-        space: &Space,
+        part: Part<'_>,
         inode: InodeNumber,
         bytes: u64,
     ) -> Result<(), FsError> {
         self.change(inode, |extra| {
             let wanted = extra.bytes + bytes;
-            space.change_inode_bytes(&mut extra.bytes, wanted)
+            part.change_inode_bytes(&mut extra.bytes, wanted)
         })
     }
 
@@ -116,7 +116,7 @@ impl Extras {
     /// Sets an attribute, if the mount's limit has room for it.
     pub(crate) fn set(
         &self,
-        space: &Space,
+        part: Part<'_>,
         inode: InodeNumber,
         (name, value): (&[u8], &[u8]),
         mode: XattrMode,
@@ -135,7 +135,7 @@ impl Extras {
                 _ => {}
             }
             let wanted = extra.bytes - before.unwrap_or(0) + cost(name, &value.0);
-            space.change_inode_bytes(&mut extra.bytes, wanted)?;
+            part.change_inode_bytes(&mut extra.bytes, wanted)?;
             extra.xattrs.insert(name.to_vec(), value);
             Ok(())
         })
@@ -144,7 +144,7 @@ impl Extras {
     /// Removes an attribute.
     pub(crate) fn take_out(
         &self,
-        space: &Space,
+        part: Part<'_>,
         inode: InodeNumber,
         name: &[u8],
     ) -> Result<(), FsError> {
@@ -152,7 +152,7 @@ impl Extras {
         self.change(inode, |extra| {
             let (value, _) = extra.xattrs.remove(name).ok_or(FsError::NoAttribute)?;
             let wanted = extra.bytes - cost(name, &value);
-            space.change_inode_bytes(&mut extra.bytes, wanted)
+            part.change_inode_bytes(&mut extra.bytes, wanted)
         })
     }
 }

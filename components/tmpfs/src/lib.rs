@@ -71,6 +71,11 @@ const LEVEL_SLOTS: usize = 64;
 /// The slot's place in an inode's number.
 const SLOT_SHIFT: u32 = 40;
 
+/// Returns the slot of the level whose process made an inode.
+fn slot_of(inode: InodeNumber) -> usize {
+    (inode >> SLOT_SHIFT) as usize
+}
+
 /// A mounted tmpfs.
 pub struct Tmpfs {
     options: Options,
@@ -96,7 +101,7 @@ fn make(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSys
 /// [`FsError::NoSpace`] if no inode is allowed.
 pub fn new(options: Options) -> Result<Arc<Tmpfs>, FsError> {
     let space = Space::new(options.size_bytes, options.inodes);
-    space.take_inode_bytes(INODE_BYTES)?;
+    space.part(ROOT).take_inode_bytes(INODE_BYTES)?;
     let (given, extras) = ([const { AtomicU64::new(0) }; LEVEL_SLOTS], Extras::new());
     Ok(Arc::new(Tmpfs { options, made: wall_time(), given, space, extras }))
 }
@@ -111,12 +116,12 @@ impl Tmpfs {
     #[cold]
     fn add_extras(&self, inode: InodeNumber, new: &NewInode<'_>) -> Result<(), FsError> {
         let target = if new.target.len() > TARGET_WITHIN { new.target.len() } else { 0 };
-        self.extras.reserve(&self.space, inode, target as u64)?;
+        self.extras.reserve(self.space.part(inode), inode, target as u64)?;
         for (name, value) in
             [(acl::ACCESS_NAME, new.acls.access), (acl::DEFAULT_NAME, new.acls.default)]
         {
             if !value.is_empty() {
-                self.extras.set(&self.space, inode, (name, value), XattrMode::Set)?;
+                self.extras.set(self.space.part(inode), inode, (name, value), XattrMode::Set)?;
             }
         }
         Ok(())
@@ -165,10 +170,11 @@ impl FileSystem for Tmpfs {
     }
 
     fn new_inode(&self, new: &NewInode<'_>) -> Result<InodeNumber, FsError> {
-        self.space.take_inode_bytes(INODE_BYTES)?;
         let slot = new.level.min(LEVEL_SLOTS - 1);
+        let start = (slot as u64) << SLOT_SHIFT;
+        self.space.part(start).take_inode_bytes(INODE_BYTES)?;
         let given = self.given.get(slot).map_or(0, |given| given.fetch_add(1, Relaxed));
-        let inode = (slot as u64) << SLOT_SHIFT | (ROOT + 1 + given);
+        let inode = start | (ROOT + 1 + given);
         if (new.target.len() > TARGET_WITHIN || new.acls != NewAcls::default())
             && let Err(error) = self.add_extras(inode, new)
         {
@@ -178,12 +184,12 @@ impl FileSystem for Tmpfs {
         Ok(inode)
     }
 
-    fn reserve_link(&self) -> Result<(), FsError> {
-        self.space.take_inode_bytes(INODE_BYTES)
+    fn reserve_link(&self, inode: InodeNumber) -> Result<(), FsError> {
+        self.space.part(inode).take_inode_bytes(INODE_BYTES)
     }
 
-    fn release_link(&self) {
-        self.space.give_inode_bytes(INODE_BYTES);
+    fn release_link(&self, inode: InodeNumber) {
+        self.space.part(inode).give_inode_bytes(INODE_BYTES);
     }
 
     fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
@@ -202,23 +208,23 @@ impl FileSystem for Tmpfs {
         mode: XattrMode,
         _now: FileTime,
     ) -> Result<(), FsError> {
-        self.extras.set(&self.space, inode, (name, value), mode)
+        self.extras.set(self.space.part(inode), inode, (name, value), mode)
     }
 
     fn remove_xattr(&self, inode: InodeNumber, name: &[u8], _now: FileTime) -> Result<(), FsError> {
-        self.extras.take_out(&self.space, inode, name)
+        self.extras.take_out(self.space.part(inode), inode, name)
     }
 
-    fn reserve(&self, _inode: InodeNumber, pages: u64) -> Result<(), FsError> {
-        self.space.take_pages(pages)
+    fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {
+        self.space.part(inode).take_pages(pages)
     }
 
-    fn release(&self, _inode: InodeNumber, pages: u64) {
-        self.space.give_pages(pages);
+    fn release(&self, inode: InodeNumber, pages: u64) {
+        self.space.part(inode).give_pages(pages);
     }
 
     fn forget(&self, inode: InodeNumber, _count: u64) {
-        self.space.give_inode_bytes(INODE_BYTES + self.extras.remove(inode));
+        self.space.part(inode).give_inode_bytes(INODE_BYTES + self.extras.remove(inode));
     }
 
     fn sync(&self) -> Result<(), FsError> {

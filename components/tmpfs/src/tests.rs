@@ -44,16 +44,37 @@ fn the_root_is_what_the_options_say() {
 }
 
 #[test]
+fn each_level_has_the_limits_for_itself() {
+    let fs =
+        new(Options { size_bytes: Some(8192), inodes: Some(3), ..Options::default() }).unwrap();
+    let of_level = |level| fs.new_inode(&NewInode { level, ..new_inode(b"") });
+    let file = of_level(1).unwrap();
+    fs.reserve(file, 2).unwrap();
+    assert_eq!(fs.reserve(file, 1), Err(FsError::NoSpace));
+    for level in [0, 2, LEVEL_SLOTS - 1] {
+        let other = of_level(level).unwrap();
+        assert_eq!(fs.reserve(other, 2), Ok(()), "{level}");
+        assert_eq!(fs.reserve(other, 1), Err(FsError::NoSpace), "{level}");
+    }
+    // The root's inode counts for the first level.
+    let more = |level| (0..4).filter(|_| of_level(level).is_ok()).count();
+    assert_eq!((more(0), more(1), more(2)), (1, 2, 2));
+    fs.release(file, 2);
+    fs.forget(file, 1);
+    assert_eq!((more(0), more(1), more(2)), (0, 1, 0));
+}
+
+#[test]
 fn limits_of_space_and_inodes_are_kept() {
     let fs =
         new(Options { size_bytes: Some(8192), inodes: Some(3), ..Options::default() }).unwrap();
     let file = make(&fs);
     assert!(make(&fs) != file);
     assert_eq!(fs.new_inode(&new_inode(b"")), Err(FsError::NoSpace));
-    assert_eq!(fs.reserve_link(), Err(FsError::NoSpace));
+    assert_eq!(fs.reserve_link(file), Err(FsError::NoSpace));
     fs.forget(file, 1);
-    assert_eq!(fs.reserve_link(), Ok(()));
-    fs.release_link();
+    assert_eq!(fs.reserve_link(file), Ok(()));
+    fs.release_link(file);
     assert_eq!(free_inodes(&fs), 1);
     fs.reserve(file, 2).unwrap();
     assert_eq!(fs.reserve(file, 1), Err(FsError::NoSpace));

@@ -157,7 +157,7 @@ impl Vnode {
         }
         let links = known.links.checked_add(1).ok_or(Errno::EMLINK)?;
         if known.links > 0 {
-            self.instance.file_system()?.reserve_link()?;
+            self.instance.file_system()?.reserve_link(self.inode)?;
         }
         (known.links, known.changed) = (links, now);
         self.end_change(state);
@@ -172,7 +172,7 @@ impl Vnode {
         let has_others = known.links > 0;
         self.end_change(state);
         if has_others && let Ok(fs) = self.instance.file_system() {
-            fs.release_link();
+            fs.release_link(self.inode);
         }
     }
     /// Records that it was moved.
