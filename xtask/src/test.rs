@@ -1,5 +1,6 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 pub mod compare;
+mod levels;
 mod noninterference;
 pub mod nucleus_tests;
 mod pending;

@@ -125,7 +125,7 @@ fn set_up_network(tree: &Path) -> Result<()> {
 }
 
 /// Installs the monitor's policy and the files of it that SELinux's tools read, unless a package brought a policy, and lets login(1)
-/// ask for a level. They change nothing in a system without a monitor.
+/// ask for a level if newrole(1) is there. They change nothing in a system without a monitor.
 fn set_up_labels(tree: &Path) -> Result<()> {
     let place = tree.join("etc/selinux");
     if ["default", "mls"].iter().any(|policy| place.join(policy).exists()) {
@@ -139,6 +139,9 @@ fn set_up_labels(tree: &Path) -> Result<()> {
     let mut install = packages::privileged("install -m 644")?;
     install.arg(policy).arg(place.join("skerry/policy"));
     shell::quietly("setting up labels", &mut install)?;
+    if !tree.join("usr/bin/newrole").exists() {
+        return Ok(());
+    }
     let mut login = packages::privileged("sed -i")?;
     login.arg("s/pam_selinux.so open$/& select_context/").arg(tree.join("etc/pam.d/login"));
     shell::quietly("setting up labels", &mut login)?;

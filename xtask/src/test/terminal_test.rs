@@ -2,6 +2,7 @@
 //! changed, and its settings must be restored once the run has ended.
 //!
 //! Each step waits for what is shown; time only bounds how long.
+use super::{levels, noninterference};
 use anyhow::{Context, Result, anyhow, bail};
 use harness::{
     build::{self, Features},
@@ -29,7 +30,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A step at the terminal.
-enum Step {
+pub enum Step {
     /// Types a text. Output before it does not count from here on.
     Type(&'static str),
     /// Waits until this text has been shown.
@@ -219,22 +220,32 @@ const SYSVINIT: &[Step] = &[
 /// Name of the package with Debian's sysvinit.
 const INIT_PACKAGE: &str = "sysvinit-core";
 
-/// The sessions that need a Debian root.
-const DEBIAN: [Seat; 1] = [Seat {
+/// The session of a Debian root.
+const DEBIAN: Seat = Seat {
     arguments: &["--root", "debian", "--packages", INIT_PACKAGE, "--append", "init=/sbin/init"],
     ..seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r")
-}];
+};
+
+/// That of one whose users have levels.
+const LEVELS: Seat = Seat {
+    arguments: levels::ARGUMENTS,
+    ..seat("a Debian whose users log in at levels", levels::SESSION, "poweroff\r")
+};
 
 /// Does [`run`] in a Debian root.
 ///
 /// # Errors
 /// Those of [`run`].
 pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    if DEBIAN.iter().any(|seat| seat.is_chosen(filter)) {
+    let with_levels = (target.system == noninterference::SYSTEM).then_some(&LEVELS);
+    let plain: (&Seat, &[&str]) = (&DEBIAN, &[INIT_PACKAGE]);
+    let seats = [plain].into_iter().chain(with_levels.map(|seat| (seat, &levels::PACKAGES[..])));
+    for (seat, packages) in seats.filter(|(seat, _)| seat.is_chosen(filter)) {
         // It is made here, because within the session that would take longer than a step may.
-        debian::image(&[INIT_PACKAGE.to_owned()])?;
+        debian::image(&packages.iter().map(|&package| package.to_owned()).collect::<Vec<_>>())?;
+        sit_at(std::slice::from_ref(seat), tally, target, filter)?;
     }
-    sit_at(&DEBIAN, tally, target, filter)
+    Ok(())
 }
 
 /// The attention sequence.
