@@ -95,7 +95,7 @@ bitflags! {
         const RELABEL = 1 << 4;
         /// Gives objects contexts with a lesser secrecy, or one that does not dominate the old.
         const DOWNGRADE = 1 << 5;
-        /// Gives a program a range of its user's, other than its own: a login.
+        /// Gives a program a range of its user's, other than its own: a login. A range that begins lower needs `DOWNGRADE`, too.
         const SET_RANGE = 1 << 6;
         /// Changes the user and the role at exec.
         const SET_USER = 1 << 7;

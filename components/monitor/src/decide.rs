@@ -29,6 +29,14 @@ fn may_write(privileges: Privileges, subject: &Context, object: &Context) -> boo
     own.low() == secrecy || privileges.contains(Privileges::WRITE_RANGE) && own.contains(secrecy)
 }
 
+/// Returns whether a subject may start a program with the range of `wanted`. A program below gets arguments from above, so that it
+/// needs the right to downgrade.
+fn may_change_range(privileges: Privileges, subject: &Context, wanted: &Context) -> bool {
+    let (own, new) = (subject.range(), wanted.range());
+    let is_not_below = new.low().dominates(own.low()) || privileges.contains(Privileges::DOWNGRADE);
+    new == own || privileges.contains(Privileges::SET_RANGE) && is_not_below
+}
+
 impl SecurityPolicy {
     /// Decides whether a subject may access an object. The subject's secrecy is the low end of its range, and so is the object's,
     /// unless the object is multilevel.
@@ -137,10 +145,9 @@ impl SecurityPolicy {
         let privileges = self.rights(subject).privileges;
         let is_same_domain = wanted.kind() == subject.kind();
         let is_same_user = (wanted.user(), wanted.role()) == (subject.user(), subject.role());
-        let is_same_range = wanted.range() == subject.range();
         let is_granted = (is_same_domain || can_enter(wanted.kind()))
             && (is_same_user || privileges.contains(Privileges::SET_USER))
-            && (is_same_range || privileges.contains(Privileges::SET_RANGE));
+            && may_change_range(privileges, subject, wanted);
         is_granted.then_some(()).ok_or(Denial::Privilege)
     }
     /// Returns the context of an object that a subject makes in a directory with the context `place`: with the secrecy of the

@@ -124,8 +124,30 @@ fn set_up_network(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs the monitor's policy and the files of it that SELinux's tools read, unless a package brought a policy, and lets login(1)
-/// ask for a level if newrole(1) is there. They change nothing in a system without a monitor.
+/// Debian's settings that a root with labels has otherwise, each if another file is there: login(1) asks for a level, and no record of
+/// audit is dropped, neither in the kernel nor when the log's disk is full.
+const ADAPTED: [(&str, &str, &str); 5] = [
+    ("usr/bin/newrole", "etc/pam.d/login", "s/pam_selinux.so open$/& select_context/"),
+    ("usr/sbin/auditd", "etc/audit/rules.d/audit.rules", "s/^-f 1$/-f 2/"),
+    (
+        "usr/sbin/auditd",
+        "etc/audit/auditd.conf",
+        "s/^disk_\\(full\\|error\\)_action = .*/disk_\\1_action = HALT/",
+    ),
+    (
+        "usr/sbin/auditd",
+        "etc/audit/auditd.conf",
+        "s/^admin_space_left_action = .*/admin_space_left_action = SYSLOG/",
+    ),
+    (
+        "usr/sbin/auditd",
+        "etc/audit/auditd.conf",
+        "s/^max_log_file_action = .*/max_log_file_action = KEEP_LOGS/",
+    ),
+];
+
+/// Installs the monitor's policy and the files of it that SELinux's tools read, unless a package brought a policy, and changes the
+/// settings in [`ADAPTED`]. They change nothing in a system without a monitor.
 fn set_up_labels(tree: &Path) -> Result<()> {
     let place = tree.join("etc/selinux");
     if ["default", "mls"].iter().any(|policy| place.join(policy).exists()) {
@@ -139,12 +161,12 @@ fn set_up_labels(tree: &Path) -> Result<()> {
     let mut install = packages::privileged("install -m 644")?;
     install.arg(policy).arg(place.join("skerry/policy"));
     shell::quietly("setting up labels", &mut install)?;
-    if !tree.join("usr/bin/newrole").exists() {
-        return Ok(());
+    for (sign, file, change) in ADAPTED {
+        if tree.join(sign).exists() {
+            let mut adapt = packages::privileged("sed -i")?;
+            shell::quietly("setting up labels", adapt.arg(change).arg(tree.join(file)))?;
+        }
     }
-    let mut login = packages::privileged("sed -i")?;
-    login.arg("s/pam_selinux.so open$/& select_context/").arg(tree.join("etc/pam.d/login"));
-    shell::quietly("setting up labels", &mut login)?;
     Ok(())
 }
 

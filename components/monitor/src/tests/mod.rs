@@ -199,6 +199,12 @@ fn programs_enter_domains_as_the_policy_says() {
     let login = context("staff_u:user_r:passwd_t:s0-s3");
     let wanted = context("staff_u:user_r:passwd_t:s1-s2");
     assert_eq!(policy.entered(&login, &file("shell_exec_t"), Some(&wanted)), Ok(wanted));
+    // Its arguments do not come down: that needs the right to downgrade.
+    let above = context("staff_u:user_r:passwd_t:s1-s3");
+    for range in ["s0", "s0-s3", "s0:c1-s3:c1"] {
+        let below = above.with_range(range.parse().unwrap());
+        assert!(policy.entered(&above, &file("shell_exec_t"), Some(&below)).is_err(), "{range}");
+    }
 }
 
 #[test]

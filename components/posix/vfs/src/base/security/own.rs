@@ -83,7 +83,9 @@ impl Security {
         }
         let own = self.monitor.context(subject.context());
         let is_same = own.with_range(*context.range()) == *context;
-        match is_same && self.has(subject, Privileges::SET_RANGE) {
+        let is_not_below = context.range().low().dominates(own.range().low());
+        let may_begin = is_not_below || self.has(subject, Privileges::DOWNGRADE);
+        match is_same && may_begin && self.has(subject, Privileges::SET_RANGE) {
             true => Ok(self.subject(self.monitor.number(context)?)),
             false => Err(Denial::Privilege),
         }
