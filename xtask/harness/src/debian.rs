@@ -125,10 +125,9 @@ fn set_up_network(tree: &Path) -> Result<()> {
 }
 
 /// Debian's settings that a root with labels has otherwise, each if another file is there: login(1) asks for a level, and no record of
-/// audit is dropped, neither in the kernel nor when the log's disk is full.
-const ADAPTED: [(&str, &str, &str); 5] = [
+/// audit is dropped when the log's disk is full.
+const ADAPTED: [(&str, &str, &str); 4] = [
     ("usr/bin/newrole", "etc/pam.d/login", "s/pam_selinux.so open$/& select_context/"),
-    ("usr/sbin/auditd", "etc/audit/rules.d/audit.rules", "s/^-f 1$/-f 2/"),
     (
         "usr/sbin/auditd",
         "etc/audit/auditd.conf",
