@@ -348,7 +348,7 @@ fn questions_are_answered_from_the_policy() {
         let passwd = format!("{subject} system_u:object_r:passwd_exec_t:s0 {process}");
         assert_eq!(ask("create", &passwd), Ok("user_u:user_r:passwd_t:s1:c1\0".into()));
         let of_user = ask("user", "system_u:system_r:kernel_t:s0 user_u").expect("contexts");
-        assert!(of_user.starts_with("3\0") && of_user.contains("\0user_u:user_r:user_t:s0\0"));
+        assert!(of_user.starts_with("5\0") && of_user.contains("\0user_u:user_r:user_t:s0\0"));
     });
 }
 
