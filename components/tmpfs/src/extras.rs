@@ -1,6 +1,6 @@
 //! The state that few inodes have: extended attributes of the classes `user.`, `trusted.` and `security.`, access control
 //! lists, and the space reserved for a long symbolic link's target.
-use crate::space::Part;
+use crate::space::LevelSpace;
 use alloc::{
     collections::{BTreeMap, btree_map::Entry},
     vec::Vec,
@@ -76,7 +76,7 @@ impl Extras {
     /// Reserves `bytes` for an inode.
     pub(crate) fn reserve(
         &self,
-        part: Part<'_>,
+        part: LevelSpace<'_>,
         inode: InodeNumber,
         bytes: u64,
     ) -> Result<(), FsError> {
@@ -116,7 +116,7 @@ impl Extras {
     /// Sets an attribute, if the mount's limit has room for it.
     pub(crate) fn set(
         &self,
-        part: Part<'_>,
+        part: LevelSpace<'_>,
         inode: InodeNumber,
         (name, value): (&[u8], &[u8]),
         mode: XattrMode,
@@ -144,7 +144,7 @@ impl Extras {
     /// Removes an attribute.
     pub(crate) fn take_out(
         &self,
-        part: Part<'_>,
+        part: LevelSpace<'_>,
         inode: InodeNumber,
         name: &[u8],
     ) -> Result<(), FsError> {

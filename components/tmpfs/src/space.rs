@@ -36,7 +36,7 @@ pub(crate) struct Space {
 
 /// The part of the level whose process made an inode.
 #[derive(Clone, Copy)]
-pub(crate) struct Part<'s> {
+pub(crate) struct LevelSpace<'s> {
     space: &'s Space,
     used: &'s Used,
 }
@@ -58,10 +58,10 @@ impl Space {
     }
 
     /// Returns the part of the level whose process made `inode`.
-    pub(crate) fn part(&self, inode: InodeNumber) -> Part<'_> {
+    pub(crate) fn part(&self, inode: InodeNumber) -> LevelSpace<'_> {
         let index = slot_of(inode).checked_sub(1);
         let used = index.and_then(|index| self.others.get(index)).unwrap_or(&self.first);
-        Part { space: self, used }
+        LevelSpace { space: self, used }
     }
 
     /// Returns the usage of all levels together for `statfs`, with zeroes if there is no limit.
@@ -90,7 +90,7 @@ impl Space {
     }
 }
 
-impl Part<'_> {
+impl LevelSpace<'_> {
     /// Reserves `pages` pages.
     pub(crate) fn take_pages(self, pages: u64) -> Result<(), FsError> {
         take(&self.used.pages, pages, self.space.page_limit)

@@ -226,7 +226,7 @@ const DEBIAN: Seat = Seat {
     ..seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r")
 };
 
-/// That of one whose users have levels.
+/// The session of a Debian root whose users have levels.
 const LEVELS: Seat = Seat {
     arguments: levels::ARGUMENTS,
     ..seat("a Debian whose users log in at levels", levels::SESSION, "poweroff\r")
