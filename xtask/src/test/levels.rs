@@ -108,7 +108,7 @@ pub const SESSION: &[Step] = &[
     Type("s2\r"),
     Expect(USER),
     Type(
-        "id -Z; cat /proc/self/loginuid; echo; touch above /tmp/above; stat -c '%C' above /tmp/above; ls /home/alice /tmp\r",
+        "id -Z; cat /proc/self/loginuid; echo; cd; touch above /tmp/above; stat -c '%C' above /tmp/above; ls /home/alice /tmp\r",
     ),
     Expect("\ruser_u:user_r:user_t:s2\r"),
     Expect("\n1000\r"),
