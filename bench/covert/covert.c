@@ -41,6 +41,13 @@ void need(int is_good, const char *what)
     }
 }
 
+int open_made(const char *path)
+{
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    need(file >= 0, path);
+    return file;
+}
+
 long result(long returned)
 {
     return returned < 0 ? -errno : returned;

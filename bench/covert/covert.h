@@ -50,6 +50,8 @@ extern pid_t sender;
 
 /* Ends the process with a message, unless `is_good`. */
 void need(int is_good, const char *what);
+/* Opens a file to read and write, which is made if it is not there. */
+int open_made(const char *path);
 
 /* Returns the result of a call, or its error with its sign turned. */
 long result(long returned);

@@ -245,8 +245,7 @@ static int locked;
 
 static void open_locked(void)
 {
-    locked = open(MEMORY "high/locked", O_RDWR | O_CREAT, 0600);
-    need(locked >= 0, "open");
+    locked = open_made(MEMORY "high/locked");
 }
 
 static long lock(int bit)
@@ -263,14 +262,12 @@ static int stored;
 
 static void open_stored(void)
 {
-    stored = open(DISK "high/stored", O_RDWR | O_CREAT, 0600);
-    need(stored >= 0, "open");
+    stored = open_made(DISK "high/stored");
 }
 
 static void open_in_memory(void)
 {
-    stored = open(MEMORY "high/stored", O_RDWR | O_CREAT, 0600);
-    need(stored >= 0, "open");
+    stored = open_made(MEMORY "high/stored");
 }
 
 static long store(int bit)
