@@ -116,6 +116,15 @@ bitflags! {
     }
 }
 
+impl Privileges {
+    /// Returns whether a subject of the range `own` may give itself, or a program that it starts, the range `new`. Data comes down with
+    /// it if that begins lower.
+    pub fn may_set_range(self, own: &SecrecyRange, new: &SecrecyRange) -> bool {
+        let is_not_below = new.low().dominates(own.low()) || self.contains(Privileges::DOWNGRADE);
+        self.contains(Privileges::SET_RANGE) && is_not_below
+    }
+}
+
 /// The capabilities of capabilities(7) that a domain leaves to its processes, a bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilityMask(pub u64);

@@ -9,7 +9,7 @@ use labels::{Context, SecrecyRange};
 /// Returns whether an object serves subjects of all secrecies in its range, and lets nothing flow between them: a device such as
 /// `/dev/null`. Only the policy, and a domain that may relabel, makes one.
 fn is_multilevel(object: &Context) -> bool {
-    object.role() == OBJECT_ROLE && *object.range() != SecrecyRange::single(*object.range().low())
+    object.role() == OBJECT_ROLE && !object.range().is_single()
 }
 
 fn may_read(privileges: Privileges, subject: &Context, object: &Context) -> bool {
@@ -27,14 +27,6 @@ fn may_write(privileges: Privileges, subject: &Context, object: &Context) -> boo
         return true;
     }
     own.low() == secrecy || privileges.contains(Privileges::WRITE_RANGE) && own.contains(secrecy)
-}
-
-/// Returns whether a subject may start a program with the range of `wanted`. A program below gets arguments from above, so that it
-/// needs the right to downgrade.
-fn may_change_range(privileges: Privileges, subject: &Context, wanted: &Context) -> bool {
-    let (own, new) = (subject.range(), wanted.range());
-    let is_not_below = new.low().dominates(own.low()) || privileges.contains(Privileges::DOWNGRADE);
-    new == own || privileges.contains(Privileges::SET_RANGE) && is_not_below
 }
 
 impl SecurityPolicy {
@@ -145,9 +137,10 @@ impl SecurityPolicy {
         let privileges = self.rights(subject).privileges;
         let is_same_domain = wanted.kind() == subject.kind();
         let is_same_user = (wanted.user(), wanted.role()) == (subject.user(), subject.role());
+        let (own, new) = (subject.range(), wanted.range());
         let is_granted = (is_same_domain || can_enter(wanted.kind()))
             && (is_same_user || privileges.contains(Privileges::SET_USER))
-            && may_change_range(privileges, subject, wanted);
+            && (new == own || privileges.may_set_range(own, new));
         is_granted.then_some(()).ok_or(Denial::Privilege)
     }
     /// Returns the context of an object that a subject makes in a directory with the context `place`: with the secrecy of the
@@ -164,8 +157,7 @@ impl SecurityPolicy {
     pub fn within(&self, subject: &Context, place: &Context) -> Context {
         let (own, secrecy) = (subject.range().low(), place.range().low());
         let is_above = own != secrecy && own.dominates(secrecy);
-        let is_single = *place.range() == SecrecyRange::single(*secrecy);
-        match is_above && is_single && self.is_multilevel(place) {
+        match is_above && place.range().is_single() && self.is_multilevel(place) {
             true => place.with_range(SecrecyRange::single(*own)),
             false => place.clone(),
         }

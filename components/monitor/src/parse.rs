@@ -400,7 +400,7 @@ impl<'t> Reading<'t> {
         }
         let range = range(words.after("range")?)?;
         let domain = match words.option()? {
-            None if range != SecrecyRange::single(*range.low()) => {
+            None if !range.is_single() => {
                 return Err((Fault::NoInterpretation, name));
             }
             None => None,

@@ -104,6 +104,10 @@ impl SecrecyRange {
     pub fn single(secrecy: Secrecy) -> SecrecyRange {
         SecrecyRange { low: secrecy, high: secrecy }
     }
+    /// Returns whether the range has one secrecy alone.
+    pub fn is_single(&self) -> bool {
+        self.low == self.high
+    }
     /// Returns the least secrecy.
     pub fn low(&self) -> &Secrecy {
         &self.low
@@ -125,7 +129,7 @@ impl SecrecyRange {
 /// Writes `s0-s3:c0.c5`, or `s0` for a range of one secrecy.
 impl fmt::Display for SecrecyRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.low == self.high {
+        match self.is_single() {
             true => write!(f, "{}", self.low),
             false => write!(f, "{}-{}", self.low, self.high),
         }

@@ -11,6 +11,7 @@ use interfaces::{
     file_system::{Attributes, FileType, TakeEntry},
     monitor::{Denial, ObjectAccess},
 };
+use labels::Context;
 use memory::AddressSpace;
 use process::Task;
 use vfs::{
@@ -164,18 +165,18 @@ fn written(data: &[u8]) -> Option<&[u8]> {
     data.split(|byte| *byte == 0).next().filter(|text| !text.is_empty())
 }
 
+/// Returns the text of a context that is kept as a context, with a NUL at its end.
+fn ended(context: Option<&Arc<Context>>) -> Vec<u8> {
+    context.map_or_else(Vec::new, |context| format!("{context}\0").into_bytes())
+}
+
 fn text_of(who: &Credentials, shown: Shown) -> Vec<u8> {
     let asked = who.asked.as_deref();
     let label = match shown {
         Shown::Previous => who.previous,
         Shown::Own(OwnContext::Current) => Some(who.subject.label()),
-        Shown::Own(of @ (OwnContext::Exec | OwnContext::Key)) => {
-            let context = asked.and_then(|asked| match of {
-                OwnContext::Exec => asked.exec.as_ref(),
-                _ => asked.key.as_ref(),
-            });
-            return context.map_or_else(Vec::new, |context| format!("{context}\0").into_bytes());
-        }
+        Shown::Own(OwnContext::Exec) => return ended(asked.and_then(|asked| asked.exec.as_ref())),
+        Shown::Own(OwnContext::Key) => return ended(asked.and_then(|asked| asked.key.as_ref())),
         Shown::Own(OwnContext::File) => asked.and_then(|asked| asked.file),
         Shown::Own(OwnContext::Socket) => asked.and_then(|asked| asked.socket),
     };

@@ -133,8 +133,8 @@ impl Query {
 
 /// Returns whether an object, such as a terminal, serves several levels, and that of a subject is one of them.
 fn serves(object: &Context, subject: &Context) -> bool {
-    let (range, level) = (object.range(), subject.range().low());
-    *range != SecrecyRange::single(*range.low()) && range.contains(level)
+    let range = object.range();
+    !range.is_single() && range.contains(subject.range().low())
 }
 
 /// Returns the context of an object with the level of a subject.

@@ -83,9 +83,8 @@ impl Security {
         }
         let own = self.monitor.context(subject.context());
         let is_same = own.with_range(*context.range()) == *context;
-        let is_not_below = context.range().low().dominates(own.range().low());
-        let may_begin = is_not_below || self.has(subject, Privileges::DOWNGRADE);
-        match is_same && may_begin && self.has(subject, Privileges::SET_RANGE) {
+        let privileges = self.monitor.rights(subject.context()).privileges;
+        match is_same && privileges.may_set_range(own.range(), context.range()) {
             true => Ok(self.subject(self.monitor.number(context)?)),
             false => Err(Denial::Privilege),
         }
