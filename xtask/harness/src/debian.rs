@@ -85,7 +85,7 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
     let owner = format!("{}:{}", Uid::effective(), Gid::effective());
     let mut give = packages::privileged("chown")?;
     shell::quietly("handing over the image", give.arg(owner).arg(&partial))?;
-    disk::debugfs(&partial, &label(&tree)?)?;
+    disk::debugfs(&partial, &Labels::read()?.of_tree(&tree, packages::privileged("find")?)?)?;
     remove(&tree)?;
     fs::rename(&partial, image)?;
     Ok(())
@@ -126,22 +126,14 @@ fn set_up_network(tree: &Path) -> Result<()> {
 
 /// Debian's settings that a root with labels has otherwise, each if another file is there: login(1) asks for a level, and no record of
 /// audit is dropped when the log's disk is full.
-const ADAPTED: [(&str, &str, &str); 4] = [
+const ADAPTED: [(&str, &str, &str); 2] = [
     ("usr/bin/newrole", "etc/pam.d/login", "s/pam_selinux.so open$/& select_context/"),
     (
         "usr/sbin/auditd",
         "etc/audit/auditd.conf",
-        "s/^disk_\\(full\\|error\\)_action = .*/disk_\\1_action = HALT/",
-    ),
-    (
-        "usr/sbin/auditd",
-        "etc/audit/auditd.conf",
-        "s/^admin_space_left_action = .*/admin_space_left_action = SYSLOG/",
-    ),
-    (
-        "usr/sbin/auditd",
-        "etc/audit/auditd.conf",
-        "s/^max_log_file_action = .*/max_log_file_action = KEEP_LOGS/",
+        "s/^disk_\\(full\\|error\\)_action = .*/disk_\\1_action = HALT/
+        s/^admin_space_left_action = .*/admin_space_left_action = SYSLOG/
+        s/^max_log_file_action = .*/max_log_file_action = KEEP_LOGS/",
     ),
 ];
 
@@ -167,19 +159,6 @@ fn set_up_labels(tree: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns the commands for debugfs(8) that label the files of `tree` in its image.
-fn label(tree: &Path) -> Result<String> {
-    let mut find = packages::privileged("find")?;
-    find.arg(tree).args(["-mindepth", "1", "-printf", "%y%P\\0"]);
-    let found = shell::quietly("labelling the files", &mut find)?;
-    let found = String::from_utf8(found).context("a name in the root is no UTF-8")?;
-    let files = found.split_terminator('\0').filter_map(|file| {
-        let mut rest = file.chars();
-        Some((rest.next()?, rest.as_str()))
-    });
-    Ok(Labels::read()?.commands(files))
 }
 
 /// Removes the images with these packages that have the labels of another policy.

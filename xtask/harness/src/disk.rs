@@ -209,7 +209,7 @@ pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
     command.arg("-d").arg(tree).arg(&temporary).arg(format!("{mebibytes}M"));
     shell::quietly("packing the disk image", &mut command)?;
     let owners = if Uid::effective().is_root() { String::new() } else { give_away(tree)? };
-    debugfs(&temporary, &(owners + &label(tree)?))?;
+    debugfs(&temporary, &(owners + &Labels::read()?.of_tree(tree, Command::new("find"))?))?;
     fs::rename(&temporary, image)?;
     Ok(())
 }
@@ -269,17 +269,6 @@ fn tree_bytes(tree: &Path) -> Result<u64> {
         Ok(())
     })?;
     Ok(bytes)
-}
-
-/// Returns the commands for debugfs that label the files of `tree` in its image.
-fn label(tree: &Path) -> Result<String> {
-    let mut files = Vec::new();
-    walk(tree, Path::new(""), &mut |path, metadata| {
-        let name = path.to_str().with_context(|| format!("{}: no UTF-8", path.display()))?;
-        files.push((labels::kind(path, metadata)?, name.to_owned()));
-        Ok(())
-    })?;
-    Ok(Labels::read()?.commands(files.iter().map(|(kind, name)| (*kind, name.as_str()))))
 }
 
 /// Returns the commands for debugfs that set owners in the image that mke2fs made of `tree`, because an ordinary user cannot

@@ -11,6 +11,7 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// The monitor's files for SELinux's tools, and its policy.
@@ -73,7 +74,7 @@ impl Labels {
         })
     }
     /// Returns the context of the file at `path`, from `/` on, whose type find(1) calls `kind`.
-    pub fn context(&self, path: &str, kind: char) -> Option<&str> {
+    fn context(&self, path: &str, kind: char) -> Option<&str> {
         let path = self.substituted(path);
         let fits =
             |rule: &&Rule| rule.kind.is_none_or(|only| only == kind) && rule.path.is_match(&path);
@@ -90,8 +91,23 @@ impl Labels {
         }
         Cow::Borrowed(path)
     }
+    /// Returns the commands for debugfs(8) that label the files of `tree` in its image. `find` is find(1), with the rights that reading
+    /// the tree needs.
+    ///
+    /// # Errors
+    /// Fails if find fails, or a name is no UTF-8.
+    pub fn of_tree(&self, tree: &Path, mut find: Command) -> Result<String> {
+        find.arg(tree).args(["-mindepth", "1", "-printf", "%y%P\\0"]);
+        let found = shell::quietly("labelling the files", &mut find)?;
+        let found = String::from_utf8(found).context("a name in the root is no UTF-8")?;
+        let files = found.split_terminator('\0').filter_map(|file| {
+            let mut rest = file.chars();
+            Some((rest.next()?, rest.as_str()))
+        });
+        Ok(self.commands(files))
+    }
     /// Returns the commands for debugfs(8) that label `files`: the type and the path, without `/`, of each.
-    pub fn commands<'f>(&self, files: impl IntoIterator<Item = (char, &'f str)>) -> String {
+    fn commands<'f>(&self, files: impl IntoIterator<Item = (char, &'f str)>) -> String {
         let mut commands = String::new();
         for (kind, path) in [('d', ""), ('d', "lost+found")].into_iter().chain(files) {
             let path = format!("/{path}");
@@ -158,23 +174,6 @@ pub fn key() -> Result<u32> {
         }
     }
     Ok(hasher.finish() as u32)
-}
-
-/// Returns the type of a file as find(1) calls it.
-pub fn kind(path: &Path, metadata: &fs::Metadata) -> Result<char> {
-    use std::os::unix::fs::FileTypeExt;
-    let found = metadata.file_type();
-    let kinds = [
-        (found.is_file(), 'f'),
-        (found.is_dir(), 'd'),
-        (found.is_symlink(), 'l'),
-        (found.is_block_device(), 'b'),
-        (found.is_char_device(), 'c'),
-        (found.is_fifo(), 'p'),
-        (found.is_socket(), 's'),
-    ];
-    let kind = kinds.into_iter().find(|(is_it, _)| *is_it).map(|(_, kind)| kind);
-    kind.with_context(|| format!("{}: there is no such type of files", path.display()))
 }
 
 #[cfg(test)]

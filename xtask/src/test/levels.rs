@@ -14,16 +14,6 @@ pub const PACKAGES: [&str; 9] = [
     "sysvinit-core",
 ];
 
-/// The arguments of `./x run`: the root has [`PACKAGES`].
-pub const ARGUMENTS: &[&str] = &[
-    "--root",
-    "debian",
-    "--packages",
-    "auditd,cron,inetutils-syslogd,newrole,nginx-light,openssh-server,policycoreutils,selinux-utils,sysvinit-core",
-    "--append",
-    "init=/sbin/init",
-];
-
 /// The question of pam_selinux.
 const LEVEL: &str = "role or level? [n]";
 const ROOT: &str = "# ";

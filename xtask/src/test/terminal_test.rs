@@ -221,16 +221,10 @@ const SYSVINIT: &[Step] = &[
 const INIT_PACKAGE: &str = "sysvinit-core";
 
 /// The session of a Debian root.
-const DEBIAN: Seat = Seat {
-    arguments: &["--root", "debian", "--packages", INIT_PACKAGE, "--append", "init=/sbin/init"],
-    ..seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r")
-};
+const DEBIAN: Seat = seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r");
 
 /// The session of a Debian root whose users have levels.
-const LEVELS: Seat = Seat {
-    arguments: levels::ARGUMENTS,
-    ..seat("a Debian whose users log in at levels", levels::SESSION, "poweroff\r")
-};
+const LEVELS: Seat = seat("a Debian whose users log in at levels", levels::SESSION, "poweroff\r");
 
 /// Does [`run`] in a Debian root.
 ///
@@ -243,7 +237,9 @@ pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> R
     for (seat, packages) in seats.filter(|(seat, _)| seat.is_chosen(filter)) {
         // It is made here, because within the session that would take longer than a step may.
         debian::image(&packages.iter().map(|&package| package.to_owned()).collect::<Vec<_>>())?;
-        sit_at(std::slice::from_ref(seat), tally, target, filter)?;
+        let packages = packages.join(",");
+        let root = ["--root", debian::NAME, "--packages", &packages, "--append", "init=/sbin/init"];
+        sit_at(&[seat], tally, target, &root)?;
     }
     Ok(())
 }
@@ -346,13 +342,8 @@ pub fn run_labelled(tally: &mut Tally, target: &Target, filter: Option<&str>) ->
     }
     build::image(&target.system, &Features::default())?;
     let image = disk::programs_image()?;
-    for seat in seats {
-        let bar = shell::progress(seat.name);
-        let root = ["--root", image.to_str().context("the path of an image")?];
-        let result = sit(&target.system, seat, &root).map_err(|error| format!("{error:#}"));
-        bar.finish_and_clear();
-        tally.count(seat.name, result);
-    }
+    let root = ["--root", image.to_str().context("the path of an image")?];
+    seats.into_iter().for_each(|seat| take_seat(seat, tally, target, &root));
     Ok(())
 }
 
@@ -361,20 +352,25 @@ pub fn run_labelled(tally: &mut Tally, target: &Target, filter: Option<&str>) ->
 /// # Errors
 /// Fails if the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    sit_at(&SITTINGS, tally, target, filter)
+    let chosen: Vec<&Seat> = SITTINGS.iter().filter(|seat| seat.is_chosen(filter)).collect();
+    sit_at(&chosen, tally, target, &[])
 }
 
-fn sit_at(seats: &[Seat], tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    let sittings: Vec<&Seat> = seats.iter().filter(|seat| seat.is_chosen(filter)).collect();
-    for seat in target.some(&sittings) {
+fn sit_at(seats: &[&Seat], tally: &mut Tally, target: &Target, root: &[&str]) -> Result<()> {
+    for seat in target.some(seats) {
         build::image(&target.system, &Features::default())?;
         disk::default_root()?;
-        let bar = shell::progress(seat.name);
-        let result = sit(&target.system, seat, &[]).map_err(|error| format!("{error:#}"));
-        bar.finish_and_clear();
-        tally.count(seat.name, result);
+        take_seat(seat, tally, target, root);
     }
     Ok(())
+}
+
+/// Runs a session, and counts its result.
+fn take_seat(seat: &Seat, tally: &mut Tally, target: &Target, root: &[&str]) {
+    let bar = shell::progress(seat.name);
+    let result = sit(&target.system, seat, root).map_err(|error| format!("{error:#}"));
+    bar.finish_and_clear();
+    tally.count(seat.name, result);
 }
 
 fn sit(system: &str, seat: &Seat, root: &[&str]) -> Result<()> {
