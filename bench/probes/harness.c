@@ -173,7 +173,7 @@ static void run(const struct probe *probe, long rounds)
 }
 
 static const struct suite *suites[] = {&calls, &waits, &threads, &memory, &process, &files, &ksos, &disk, &mach,
-    &objects, &paths, &kinds, &net, &programs, &user_wire, &tap_wire};
+    &objects, &paths, &kinds, &audit, &net, &programs, &user_wire, &tap_wire};
 
 static int is_meant(const char *name, const char *filter)
 {

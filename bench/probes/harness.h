@@ -62,7 +62,7 @@ struct suite {
     size_t count;
 };
 
-extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds, net, programs,
+extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds, audit, net, programs,
     user_wire, tap_wire;
 /* Those of the probe that runs. */
 extern const long *arg;

@@ -1,5 +1,5 @@
 //! Classes of system calls: by the permission that a watch asks for, and as bits at the end of a rule's mask.
-use crate::{facts::CallFacts, rule::SyscallMask};
+use crate::rule::SyscallMask;
 
 /// Permissions of a watch (`AUDIT_PERM_...`).
 mod permission {
@@ -41,9 +41,15 @@ pub(crate) fn expand(mask: &mut SyscallMask) {
     });
 }
 
-/// Returns whether a call accesses a file in one of the ways that a watch asks for (`audit_match_perm`).
-pub(crate) fn has_access(call: &CallFacts<'_>, wanted: u32) -> bool {
-    if let Some(flags) = call.open_flags {
+/// open(2), openat(2): calls whose flags are an argument, with its number.
+pub(crate) const OPENS: [(u32, usize); 2] = [(2, 1), (257, 2)];
+/// creat(2), and openat2(2), whose flags are in memory.
+const OTHER_OPENS: [u32; 2] = [85, 437];
+
+/// Returns whether a call accesses a file in one of the ways that a watch asks for (`audit_match_perm`). `open_flags` are those of
+/// a call that opens a file.
+pub(crate) fn has_access(number: u32, open_flags: Option<u64>, wanted: u32) -> bool {
+    if let Some(flags) = open_flags {
         let opened = match flags & 3 {
             0 => permission::READ,
             1 => permission::WRITE,
@@ -51,13 +57,20 @@ pub(crate) fn has_access(call: &CallFacts<'_>, wanted: u32) -> bool {
         };
         return wanted & opened != 0;
     }
-    if EXECUTIONS.contains(&call.number) {
+    if EXECUTIONS.contains(&number) {
         return wanted & permission::EXECUTE != 0;
     }
     let is = |bit, lists: &[&[u32]]| {
-        wanted & bit != 0 && lists.iter().any(|list| list.contains(&call.number))
+        wanted & bit != 0 && lists.iter().any(|list| list.contains(&number))
     };
     is(permission::WRITE, &[DIRECTORIES, WRITERS])
         || is(permission::READ, &[READERS])
         || is(permission::ATTRIBUTES, &[CHANGERS])
+}
+
+/// Returns whether a call can access a file in one of these ways, if its arguments are not known.
+pub(crate) fn may_access(number: u32, wanted: u32) -> bool {
+    let is_open = OPENS.iter().any(|(open, _)| *open == number) || OTHER_OPENS.contains(&number);
+    is_open && wanted & (permission::READ | permission::WRITE) != 0
+        || has_access(number, None, wanted)
 }

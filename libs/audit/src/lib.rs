@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+mod candidates;
 mod classes;
 mod facts;
 pub mod kind;
@@ -20,6 +21,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use candidates::{Candidates, MayName};
 pub use facts::{CallEnd, CallFacts, InodeFacts, NameFacts, NameRole, TaskFacts};
 pub use message::{DenialFacts, arguments};
 pub use parse::RuleError;
@@ -27,7 +29,7 @@ pub use record::{RecordText, StampedTime, is_plain};
 pub use rule::{
     AuditRule, FieldValue, Operator, RuleAction, RuleField, RuleList, SyscallMask, field,
 };
-pub use rules::{Candidates, RuleChange, RuleSet};
+pub use rules::{RuleChange, RuleSet};
 
 /// The architecture of all calls (`AUDIT_ARCH_X86_64`).
 pub const ARCHITECTURE: u32 = 0xc000_003e;

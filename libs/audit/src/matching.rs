@@ -54,7 +54,7 @@ impl AuditRule {
 }
 
 impl RuleField {
-    fn holds(&self, task: &TaskFacts, asked: Asked<'_>) -> bool {
+    pub(crate) fn holds(&self, task: &TaskFacts, asked: Asked<'_>) -> bool {
         match &self.value {
             FieldValue::Number(value) => match self.of_task(task, *value) {
                 Some(holds) => holds,
@@ -73,7 +73,7 @@ impl RuleField {
         }
     }
     /// Returns whether a number of the task holds; `None` if the field is about the event.
-    fn of_task(&self, task: &TaskFacts, value: u32) -> Option<bool> {
+    pub(crate) fn of_task(&self, task: &TaskFacts, value: u32) -> Option<bool> {
         let is = |own| self.operator.compares(own, value);
         Some(match self.number {
             field::PID => is(task.process),
@@ -114,34 +114,25 @@ impl RuleField {
             // A new task's calls are not known: a rule about them does not decide.
             Asked::Task => return false,
         };
+        if let Some(holds) = self.of_call(call, value) {
+            return holds;
+        }
         let file = |test: &dyn Fn(&InodeFacts) -> bool| {
             let mut files = call.names.iter().filter_map(|name| name.file.as_ref());
             // Linux's files are those of which one is equal, or of which one is not equal.
             files.any(test)
         };
-        match (self.number, call.end) {
-            (field::EXIT, CallEnd::Returned(result)) => is(result as u32),
-            (field::SUCCESS, CallEnd::Returned(result)) => {
-                // 1 is success and 2 is failure (`AUDITSC_...`).
-                let (own, wanted) =
-                    (if result < 0 { 2 } else { 1 }, if value == 0 { 2 } else { 1 });
-                self.operator.compares(own, wanted)
-            }
-            (field::ARG0..=field::ARG3, _) => {
-                let place = (self.number - field::ARG0) as usize;
-                call.arguments.get(place).is_some_and(|argument| is(*argument as u32))
-            }
-            (field::PERM, _) => self.operator.agrees(classes::has_access(call, value)),
-            (field::DEVMAJOR, _) => file(&|file| is(file.device.0)),
-            (field::DEVMINOR, _) => file(&|file| is(file.device.1)),
-            (field::INODE, _) => {
+        match self.number {
+            field::DEVMAJOR => file(&|file| is(file.device.0)),
+            field::DEVMINOR => file(&|file| is(file.device.1)),
+            field::INODE => {
                 let is_there = file(&|file| file.inode as u32 == value);
                 self.operator.agrees(is_there)
             }
-            (field::FILETYPE, _) => file(&|file| is(file.mode & 0o170_000)),
-            (field::OBJ_UID, _) => file(&|file| is(file.user)),
-            (field::OBJ_GID, _) => file(&|file| is(file.group)),
-            (field::COMPARE, _) => {
+            field::FILETYPE => file(&|file| is(file.mode & 0o170_000)),
+            field::OBJ_UID => file(&|file| is(file.user)),
+            field::OBJ_GID => file(&|file| is(file.group)),
+            field::COMPARE => {
                 let own = owner_pair(task, value);
                 file(&|file| {
                     let owner = if is_user_pair(value) { file.user } else { file.group };
@@ -150,6 +141,29 @@ impl RuleField {
             }
             _ => false,
         }
+    }
+    /// Returns whether a number of the call holds; `None` if the field is about its files.
+    pub(crate) fn of_call(&self, call: &CallFacts<'_>, value: u32) -> Option<bool> {
+        let is = |own| self.operator.compares(own, value);
+        Some(match (self.number, call.end) {
+            (field::EXIT, CallEnd::Returned(result)) => is(result as u32),
+            (field::SUCCESS, CallEnd::Returned(result)) => {
+                // 1 is success and 2 is failure (`AUDITSC_...`).
+                let (own, wanted) =
+                    (if result < 0 { 2 } else { 1 }, if value == 0 { 2 } else { 1 });
+                self.operator.compares(own, wanted)
+            }
+            (field::EXIT | field::SUCCESS, CallEnd::Never) => false,
+            (field::ARG0..=field::ARG3, _) => {
+                let place = (self.number - field::ARG0) as usize;
+                call.arguments.get(place).is_some_and(|argument| is(*argument as u32))
+            }
+            (field::PERM, _) => {
+                let has_access = classes::has_access(call.number, call.open_flags, value);
+                self.operator.agrees(has_access)
+            }
+            _ => return None,
+        })
     }
     fn of_text(&self, text: &[u8], task: &TaskFacts, asked: Asked<'_>) -> bool {
         let names = match asked {

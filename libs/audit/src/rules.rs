@@ -1,8 +1,5 @@
 //! [`RuleSet`]: the rules of all lists, in their order.
-use crate::{
-    AuditRule, CallFacts, FieldValue, RuleAction, RuleList, SyscallMask, TaskFacts, field,
-    matching::Asked,
-};
+use crate::{AuditRule, CallFacts, RuleAction, RuleList, TaskFacts, matching::Asked};
 use alloc::{sync::Arc, vec::Vec};
 
 /// The reason for which a rule is neither added nor deleted.
@@ -24,10 +21,6 @@ const RULES_MAX: usize = 4096;
 pub struct RuleSet {
     rules: Vec<Arc<AuditRule>>,
 }
-
-/// The calls of a task that a rule may select, by what the task seldom changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidates(pub SyscallMask);
 
 impl RuleSet {
     /// Adds a rule.
@@ -91,29 +84,8 @@ impl RuleSet {
     pub fn has_calls(&self) -> bool {
         self.of(RuleList::Exit).next().is_some()
     }
-    /// Returns the calls that rules may select of a task with this login uid and session.
-    pub fn candidates(&self, login: u32, session: u32) -> Candidates {
-        let mut mask = SyscallMask::NONE;
-        let may = |rule: &&Arc<AuditRule>| {
-            let is_selecting = rule.action == RuleAction::Always;
-            is_selecting && rule.fields.iter().all(|field| field.may_hold(login, session))
-        };
-        self.of(RuleList::Exit).filter(may).for_each(|rule| mask.unite(&rule.calls));
-        Candidates(mask)
-    }
-}
-
-impl crate::RuleField {
-    /// Returns whether the field can hold for a task with this login uid and session.
-    fn may_hold(&self, login: u32, session: u32) -> bool {
-        let FieldValue::Number(value) = self.value else { return true };
-        let own = match self.number {
-            field::LOGINUID => login,
-            field::LOGINUID_SET => u32::from(login != crate::UNSET),
-            field::SESSIONID => session,
-            field::ARCH => crate::ARCHITECTURE,
-            _ => return true,
-        };
-        self.operator.compares(own, value)
+    /// Returns the rules of the list of exits.
+    pub(crate) fn exits(&self) -> impl Iterator<Item = &Arc<AuditRule>> {
+        self.of(RuleList::Exit)
     }
 }

@@ -222,15 +222,69 @@ fn the_first_rule_decides_and_lists_are_apart() {
     assert!(!rules.takes(1112, &task()) && rules.takes(1113, &task()));
 }
 
-#[test]
-fn candidates_are_calls_that_a_login_may_have_selected() {
+/// Returns the candidates of [`task`] with one rule.
+fn candidates(conditions: &[Condition], texts: &[u8]) -> Candidates {
     let mut rules = RuleSet::default();
-    rules
-        .add(rule(&[(field::LOGINUID, EQUAL, 1000), (field::UID, EQUAL, 5)], b"").unwrap())
-        .unwrap();
-    assert!(rules.candidates(1000, 1).0.has(OPENAT));
-    assert!(rules.candidates(1001, 1).0.is_empty());
-    assert!(!rules.candidates(1000, 1).0.has(OPENAT + 1));
+    rules.add(rule(conditions, texts).unwrap()).unwrap();
+    Candidates::of(&rules, &task())
+}
+
+#[test]
+fn candidates_are_calls_of_tasks_that_a_rule_may_select() {
+    let table: [(&[Condition], &[u8], bool); 9] = [
+        (&[(field::LOGINUID, EQUAL, 1000), (field::PPID, EQUAL, 5)], b"", true),
+        (&[(field::LOGINUID, EQUAL, 1001)], b"", false),
+        (&[(field::UID, EQUAL, 5)], b"", false),
+        (&[(field::COMPARE, EQUAL, 11)], b"", false),
+        (&[(field::EXE, EQUAL, 12)], b"/usr/bin/cat", true),
+        (&[(field::EXE, EQUAL, 12)], b"/usr/bin/dog", false),
+        (&[(field::SUBJ_TYPE, EQUAL, 7)], b"staff_t", true),
+        (&[(field::SUBJ_TYPE, EQUAL, 6)], b"user_t", false),
+        (&[(field::OBJ_TYPE, EQUAL, 6)], b"user_t", true),
+    ];
+    for (conditions, texts, is_candidate) in table {
+        let found = candidates(conditions, texts);
+        assert_eq!(found.has(OPENAT), is_candidate, "{conditions:?}");
+        assert!(!found.has(OPENAT + 1));
+    }
+}
+
+#[test]
+fn a_watch_has_the_calls_that_access_files_in_its_ways() {
+    let watch = bytes(EXIT, ALWAYS, &Vec::from_iter(0..400), &[(field::PERM, EQUAL, 2)], b"");
+    let mut rules = RuleSet::default();
+    rules.add(AuditRule::parse(&watch).unwrap()).unwrap();
+    let found = Candidates::of(&rules, &task());
+    let calls: Vec<u32> =
+        (0..2048).filter(|number| ![15, 59, 322].contains(number) && found.has(*number)).collect();
+    assert_eq!(
+        calls,
+        [
+            2, 49, 76, 82, 83, 84, 85, 86, 87, 88, 133, 163, 167, 179, 257, 258, 259, 263, 264,
+            265, 266, 285, 316
+        ]
+    );
+    let with_flags = |flags| found.may_select(OPENAT, &[0, 0, flags, 0, 0, 0]);
+    assert_eq!([0, 1, 2, 0x40].map(with_flags), [false, true, true, false]);
+    assert!(!found.may_select(2, &[1, 0, 2, 2, 2, 2]) && found.may_select(83, &[0; 6]));
+}
+
+#[test]
+fn an_ended_call_is_told_apart_by_its_result_and_its_place() {
+    let arguments = [1, 2, 3, 4];
+    let end = CallEnd::Returned(3);
+    let call = CallFacts { number: OPENAT, arguments, open_flags: Some(0), end, names: &[] };
+    let failed = CallFacts { end: CallEnd::Returned(-13), ..call };
+    let nowhere: MayName<'_> = &|_, _| false;
+    let success = candidates(&[(field::SUCCESS, EQUAL, 0)], b"");
+    assert!(!success.may_have_selected(&call, nowhere));
+    assert!(success.may_have_selected(&failed, nowhere));
+    let third = candidates(&[(field::ARG0 + 2, EQUAL, 4)], b"");
+    assert!(!third.may_have_selected(&call, nowhere));
+    let watch = candidates(&[(field::WATCH, EQUAL, 11)], b"/etc/shadow");
+    assert!(!watch.may_have_selected(&call, nowhere));
+    let is_there: MayName<'_> = &|number, text| number == field::WATCH && text == b"/etc/shadow";
+    assert!(watch.may_have_selected(&call, is_there));
 }
 
 #[test]
@@ -337,11 +391,15 @@ proptest! {
         let bytes = bytes(flags, action, &calls, &fields, texts.as_bytes());
         if let Ok(parsed) = AuditRule::parse(&bytes) {
             prop_assert_eq!(AuditRule::parse(&parsed.encode()), Ok(parsed.clone()));
-            let call = CallFacts { number: OPENAT, arguments: [0; 4], open_flags: None, end: CallEnd::Never, names: &[] };
+            let call = CallFacts { number: OPENAT, arguments: [0; 4], open_flags: Some(0), end: CallEnd::Never, names: &[] };
             let mut rules = RuleSet::default();
             rules.add(parsed).unwrap();
             let is_selected = rules.selects(&task(), &call).is_some();
-            prop_assert!(!is_selected || rules.candidates(1000, 3).0.has(OPENAT));
+            let candidates = Candidates::of(&rules, &task());
+            let may = candidates.has(OPENAT)
+                && candidates.may_select(OPENAT, &[0; 6])
+                && candidates.may_have_selected(&call, &|_, _| false);
+            prop_assert!(!is_selected || may);
         }
     }
 }

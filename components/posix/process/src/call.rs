@@ -4,7 +4,10 @@ use crate::{files::table::DescriptorTable as Descriptors, task::Task};
 use alloc::sync::Arc;
 use memory::AddressSpace;
 use rt::user::Context;
-use vfs::{Errno, ErrorNumber, OpenFile, Principal};
+use vfs::{
+    Errno, ErrorNumber, OpenFile, Principal,
+    uses::{self, NameUse},
+};
 
 /// One system call under way.
 pub struct Call<'a> {
@@ -151,6 +154,10 @@ impl<'a> Call<'a> {
     #[inline(always)]
     pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
         self.files.get(self.int(index))
+    }
+    /// Tells audit of an open file that the call uses as others use a name.
+    pub fn note_opened(&self, file: &OpenFile) {
+        uses::tell(self.caller(), NameUse::Opened(file.path()));
     }
     /// Does the same as [`Call::file`], and refuses a file opened with O_PATH.
     ///

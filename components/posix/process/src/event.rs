@@ -28,6 +28,10 @@ impl CallMark {
             wall_ms: AtomicU64::new(0),
         }
     }
+    /// Returns whether the task's calls are audited.
+    pub fn is_audited(&self) -> bool {
+        self.is_audited.load(Ordering::Relaxed)
+    }
     /// Sets whether the task's calls are audited.
     pub fn set_audited(&self, is_audited: bool) {
         self.is_audited.store(is_audited, Ordering::Relaxed);

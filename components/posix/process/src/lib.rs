@@ -29,6 +29,7 @@ pub mod io_counts;
 pub mod limits;
 pub mod locks;
 pub mod login;
+mod noted;
 pub mod object;
 pub mod oom;
 pub mod pidfd;

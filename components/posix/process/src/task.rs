@@ -5,6 +5,7 @@ use crate::{
     files::{context::FsContext, sharing::FsHold, table::DescriptorTable},
     io_counts::IoCounts,
     login::Login,
+    noted::NameNotes,
     object::Process,
     rseq::registration::Registration,
     seccomp::filter::Confinement,
@@ -127,6 +128,8 @@ pub struct Task {
     pub login: Login,
     /// The audit of its present call.
     pub audit: CallMark,
+    /// The names that its present call uses, for audit.
+    pub names: NameNotes,
     /// The I/O priority set by ioprio_set(2).
     pub io_priority: AtomicU32,
     /// The task has made processes.
@@ -191,6 +194,7 @@ impl Task {
             io: IoCounts::new(),
             login: Login::none(),
             audit: CallMark::new(),
+            names: NameNotes::new(),
             io_priority: AtomicU32::new(0),
             has_children: AtomicBool::new(false),
             signalled_ns: AtomicI64::new(0),
@@ -287,6 +291,10 @@ impl Task {
     /// Changes the credentials of the task.
     pub fn set_credentials(&self, credentials: Arc<Credentials>) {
         *self.credentials.lock() = credentials;
+        if self.audit.is_audited() {
+            // Rules ask for them.
+            self.raise_attention(attention::RELOAD);
+        }
     }
     /// Returns the address space.
     pub fn memory(&self) -> Arc<AddressSpace> {

@@ -73,6 +73,7 @@ impl core::fmt::Display for End {
 /// # Errors
 /// The reason for which there is nothing to run; the caller stops the machine with this message.
 pub fn start(mut boot: Boot) -> Result<Infallible, End> {
+    vfs::uses::report(process::audit::name_used);
     if let Some(monitor) = boot.monitor.take() {
         vfs::security::announce(monitor);
         process::tree::give_levels_room();

@@ -56,6 +56,7 @@ fn change_mode(call: &Call<'_>, named: &Named, walk: Walk, bits: u32) -> Result<
 
 fn fchmod(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
+    call.note_opened(&file);
     Scope::of(call.task).caller().change_mode(file.path(), mode(call.uint(1)))?;
     Ok(0)
 }
@@ -96,6 +97,7 @@ fn change_owner(
 fn fchown(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
     let (user, group) = (id(call.uint(1)), id(call.uint(2)));
+    call.note_opened(&file);
     Scope::of(call.task).caller().change_owner(file.path(), user, group)?;
     Ok(0)
 }

@@ -210,6 +210,7 @@ fn chdir(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn fchdir(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
+    call.note_opened(&file);
     if !file.vnode().is_directory() {
         return Err(Errno::ENOTDIR);
     }

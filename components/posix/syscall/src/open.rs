@@ -69,6 +69,7 @@ fn creat(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn openat2(call: &mut Call<'_>) -> Result<u64, Errno> {
     let how = read_how(call)?;
+    call.task.names.note_open_flags(how.flags);
     let named = Named::within(call, 0, 1, how.resolve)?;
     open_named(call, &named, how)
 }

@@ -60,6 +60,7 @@ fn truncate(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn ftruncate(call: &mut Call<'_>) -> Result<u64, Errno> {
     let size = size(call.word(1))?;
     let file = call.working_file(0)?;
+    call.note_opened(&file);
     check_limit(call.task, file.file().size(), size)?;
     file.truncate(size, call.caller())?;
     Ok(0)
@@ -91,6 +92,7 @@ fn check_mode(mode: u32) -> Result<(), Errno> {
 fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (mode, offset, length) = (call.uint(1), call.word(2) as i64, call.word(3) as i64);
     let file = call.working_file(0)?;
+    call.note_opened(&file);
     if offset < 0 || length <= 0 {
         return Err(Errno::EINVAL);
     }

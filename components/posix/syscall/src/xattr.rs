@@ -56,6 +56,7 @@ fn fgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
         let name = [socket.protocol_name().as_bytes(), b"\0"].concat();
         return answer(call, &name, call.word(2), call.word(3));
     }
+    call.note_opened(&file);
     get(call, &Scope::of(call.task), file.path())
 }
 
@@ -91,6 +92,7 @@ fn flistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     if socket::of(&file).is_some() {
         return answer(call, &[SOCKET_NAME, b"\0"].concat(), call.word(1), call.word(2));
     }
+    call.note_opened(&file);
     list(call, &Scope::of(call.task), file.path())
 }
 
@@ -125,6 +127,7 @@ fn lsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn fsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
+    call.note_opened(&file);
     New::read(call)?.set(&Scope::of(call.task), file.path())
 }
 
@@ -182,6 +185,7 @@ fn lremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn fremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
+    call.note_opened(&file);
     remove(call, &Scope::of(call.task), file.path())
 }
 

@@ -81,6 +81,6 @@ pub use walk::{
     caller::{Base, Caller, NAME_MAX},
     devices,
     namespace::{self, Namespace},
-    permission, protection,
+    permission, protection, uses,
     walker::{PATH_MAX, Walk},
 };

@@ -80,7 +80,7 @@ impl Suite {
             Suite::Ksos => &["ksos"],
             Suite::Micro => &[
                 "calls", "waits", "threads", "memory", "process", "files", "objects", "paths",
-                "kinds",
+                "kinds", "audit",
             ],
             Suite::Disk => &["disk"],
             Suite::Net => &["net", programs::SUITE, "user_wire", "tap_wire"],

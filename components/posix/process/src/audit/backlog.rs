@@ -5,7 +5,7 @@ use crate::{
     task::{Task, attention},
 };
 use alloc::{collections::VecDeque, sync::Arc};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use interfaces::monitor::Privileges;
 use rt::{
     lock_class,
@@ -20,8 +20,6 @@ lock_class! {
 
 /// Records beyond the limit that have room, because their tasks wait only after they have written them.
 const BEYOND: usize = 256;
-/// Records of most calls: the call, its arguments, directory and two files, the command line, and the end.
-const RESERVED: usize = 7;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Nanoseconds of a unit of [`AuditSettings::wait_time`].
 const WAIT_UNIT_NS: u64 = SECOND_NS / 100;
@@ -57,8 +55,6 @@ pub(super) struct AuditState {
     pub(super) features: AuditFeatures,
     daemon: AuditDaemon,
     waiting: VecDeque<AuditRecord>,
-    /// Records for which calls under way have reserved room.
-    reserved: usize,
     lost: u32,
     /// Time for which tasks have waited for room.
     waited_ns: u64,
@@ -73,7 +69,6 @@ impl AuditState {
             features: AuditFeatures { on: 0, locked: 0 },
             daemon: AuditDaemon { process: 0, port: 0 },
             waiting: VecDeque::new(),
-            reserved: 0,
             lost: 0,
             waited_ns: 0,
             rate: (0, 0),
@@ -88,6 +83,8 @@ pub(super) static ROOM: WaitQueue = WaitQueue::new();
 static READER: Once<&'static dyn RecordReader> = Once::new();
 /// Process id of the daemon, for those that ask without the lock.
 static DAEMON: AtomicU32 = AtomicU32::new(0);
+/// Whether there is no room, for those that ask without the lock.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 /// Counts of the backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +102,15 @@ pub fn announce(reader: &'static dyn RecordReader) {
     READER.get_or_init(|| reader);
 }
 
+/// Changes the state, and wakes those that wait for room.
+pub(super) fn change_state(step: impl FnOnce(&mut AuditState)) {
+    let mut state = STATE.lock();
+    step(&mut state);
+    state.note_room();
+    drop(state);
+    ROOM.wake();
+}
+
 /// Returns the daemon.
 pub fn daemon() -> AuditDaemon {
     STATE.lock().daemon
@@ -112,9 +118,8 @@ pub fn daemon() -> AuditDaemon {
 
 /// Makes a process the daemon; [`AuditDaemon::default`] for none. It gets the records that wait.
 pub fn set_daemon(daemon: AuditDaemon) {
-    STATE.lock().daemon = daemon;
+    change_state(|state| state.daemon = daemon);
     DAEMON.store(daemon.process, Ordering::Relaxed);
-    ROOM.wake();
     tell(daemon.port);
 }
 
@@ -157,7 +162,7 @@ pub fn take(port: u32) -> Option<AuditRecord> {
     let mut state = STATE.lock();
     let record =
         if port != 0 && state.daemon.port == port { state.waiting.pop_front() } else { None };
-    let has_room = state.has_room();
+    let has_room = state.note_room();
     drop(state);
     if record.is_some() && has_room {
         ROOM.wake();
@@ -175,9 +180,13 @@ pub fn first(port: u32) -> Option<AuditRecord> {
 impl AuditState {
     fn has_room(&self) -> bool {
         let limit = self.settings.backlog_limit as usize;
-        // Calls that sleep do not take the room of all others.
-        let reserved = self.reserved.min(limit / 2);
-        limit == 0 || self.waiting.len().saturating_add(reserved) < limit
+        limit == 0 || self.waiting.len() < limit
+    }
+    /// Returns whether there is room, and notes it for those that ask without the lock.
+    fn note_room(&self) -> bool {
+        let has_room = self.has_room();
+        IS_FULL.store(!has_room, Ordering::Relaxed);
+        has_room
     }
     /// Returns whether tasks wait without a time limit, so that nothing is lost.
     fn keeps_all(&self) -> bool {
@@ -209,7 +218,7 @@ pub(super) fn push(task: Option<&Task>, record: AuditRecord) {
     if is_kept {
         state.waiting.push_back(record.clone());
     }
-    let is_full = !state.has_room() && (port != 0 || state.keeps_all());
+    let is_full = !state.note_room() && (port != 0 || state.keeps_all());
     drop(state);
     if is_full && let Some(task) = task {
         task.raise_attention(attention::AUDIT);
@@ -257,23 +266,11 @@ fn is_auditor(task: &Task) -> bool {
         || security::is_enforced() && has(Privileges::AUDIT_READ) && has(Privileges::AUDIT_CONTROL)
 }
 
-/// Reserves room for the records of a call, before the call is made. Waits for room as [`wait_for_room`].
-pub(super) fn reserve(task: &Task) {
-    if !STATE.lock().has_room() {
+/// Waits for room as [`wait_for_room`], before a call that may have records.
+#[inline]
+pub(super) fn before_call(task: &Task) {
+    if IS_FULL.load(Ordering::Relaxed) {
         wait_for_room(task);
-    }
-    let mut state = STATE.lock();
-    state.reserved = state.reserved.saturating_add(RESERVED);
-}
-
-/// Gives the room back that a call has not used, or has used.
-pub(super) fn release() {
-    let mut state = STATE.lock();
-    state.reserved = state.reserved.saturating_sub(RESERVED);
-    let has_room = state.has_room();
-    drop(state);
-    if has_room {
-        ROOM.wake();
     }
 }
 
@@ -334,15 +331,6 @@ mod tests {
         (state.settings.backlog_limit, state.settings.failure) = (10, 2);
         state.settings.enabled = Enabling::On;
         assert_eq!((kept(&mut state), state.lost), (2 * BEYOND + 100, 0));
-        assert!(!state.has_room());
-    }
-
-    #[test]
-    fn calls_that_sleep_take_half_of_the_room_at_most() {
-        let mut state = AuditState::new();
-        (state.settings.backlog_limit, state.reserved) = (10, 1000);
-        assert!(state.has_room());
-        state.waiting.extend((0..5).map(|_| AuditRecord { kind: 1, text: "".into() }));
         assert!(!state.has_room());
     }
 

@@ -1,19 +1,16 @@
 //! The audit of system calls ([`AuditedCalls`]).
 //!
 //! A task whose calls rules may select runs them in a loop of its own (`run`), so that others pay nothing. There, a call that no rule
-//! names costs a bit of a mask and a test of [`event::CallMark`]. For any other, the names of files are noted before the call, and the rules
-//! decide at its end.
-//!
-//! The names are read again from the program's memory: a program with two threads can have a call use another name than the one that is
-//! recorded. The file that is found by the name is recorded beside it.
+//! names costs a bit of a mask and a test of [`event::CallMark`]. The mask is made anew when the login, the credentials or the program of
+//! the task change. For a call that a rule names, vfs tells of the names that it uses; at its end its arguments and its result are
+//! looked at first, and the facts of task and files are collected only if they may decide.
 use super::{
     Enabling, RULES_EXIST,
     backlog::{self, AuditRecord},
     facts::{command, facts, terminal},
-    names::{self, NotedName},
     rules, settings,
 };
-use crate::{call::Call, event, task::Task};
+use crate::{call::Call, event, noted::NoteList, task::Task};
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use audit::{
     CallEnd, CallFacts, Candidates, NameFacts, RecordText, RuleSet, StampedTime, TaskFacts,
@@ -49,11 +46,11 @@ impl AuditedCalls {
     fn found(task: &Task) -> Option<Box<AuditedCalls>> {
         let rules = rules();
         let is_on = settings().enabled != Enabling::Off && rules.has_calls();
-        let is_audited =
-            is_on && !backlog::is_daemon(&task.process) && rules.audits_task(&facts(task));
-        task.audit.set_audited(is_audited);
-        let candidates = rules.candidates(task.login.user(), task.login.session());
-        is_audited.then(|| Box::new(AuditedCalls { rules, candidates }))
+        let may_be = is_on && !backlog::is_daemon(&task.process);
+        let facts = may_be.then(|| facts(task)).filter(|facts| rules.audits_task(facts));
+        task.audit.set_audited(facts.is_some());
+        let candidates = Candidates::of(&rules, &facts?);
+        Some(Box::new(AuditedCalls { rules, candidates }))
     }
     /// Does a call by `answer`, and audits it.
     #[inline]
@@ -64,10 +61,27 @@ impl AuditedCalls {
     ) -> Option<I> {
         // As on Linux, the low half of the register is the number.
         let number = call.context.registers.rax as u32;
-        if self.candidates.0.has(number) {
-            return self.observe(call, number, answer);
+        if self.candidates.has(number) {
+            return self.consider(call, number, answer);
         }
+        let outcome = answer(call);
+        if call.task.audit.is_stamped() {
+            self.accompany(call, (number, call.args()), outcome);
+        }
+        outcome
+    }
+    /// Does a call that a rule names.
+    #[inline(never)]
+    fn consider<I: Copy>(
+        &self,
+        call: &mut Call<'_>,
+        number: u32,
+        answer: impl Fn(&mut Call<'_>) -> Option<I>,
+    ) -> Option<I> {
         let arguments = call.args();
+        if self.candidates.may_select(number, &arguments) {
+            return self.observe(call, (number, arguments), answer);
+        }
         let outcome = answer(call);
         if call.task.audit.is_stamped() {
             self.accompany(call, (number, arguments), outcome);
@@ -79,41 +93,33 @@ impl AuditedCalls {
     fn observe<I: Copy>(
         &self,
         call: &mut Call<'_>,
-        number: u32,
+        made: (u32, [u64; 6]),
         answer: impl Fn(&mut Call<'_>) -> Option<I>,
     ) -> Option<I> {
-        backlog::reserve(call.task);
-        let noted = names::note(call, number);
-        let arguments = call.args();
+        let task = call.task;
+        backlog::before_call(task);
+        task.names.begin(made.0);
         let outcome = answer(call);
-        self.finish(call, (number, arguments), noted, outcome);
-        backlog::release();
+        let notes = task.names.end();
+        let ended = ended(call, &made, outcome);
+        let may_name = |number, path: &[u8]| notes.may_name(&task.fs(), (number, path));
+        if task.audit.is_stamped() || self.candidates.may_have_selected(&ended, &may_name) {
+            self.finish(task, ended, &notes);
+        }
+        task.names.keep(notes);
         outcome
     }
-    /// Writes the record of a call that no rule names and that another record is about.
+    /// Writes the record of a call that no rule selects and that another record is about.
     #[cold]
     fn accompany<I>(&self, call: &Call<'_>, made: (u32, [u64; 6]), outcome: Option<I>) {
-        self.finish(call, made, Vec::new(), outcome);
+        self.finish(call.task, ended(call, &made, outcome), &NoteList::default());
     }
-    fn finish<I>(
-        &self,
-        call: &Call<'_>,
-        (number, all): (u32, [u64; 6]),
-        noted: Vec<NotedName>,
-        outcome: Option<I>,
-    ) {
-        let task = call.task;
-        let names = names::found(task, noted);
-        let end = match (number, outcome) {
-            (raw::__NR_exit | raw::__NR_exit_group, _) => CallEnd::Never,
-            (_, Some(_)) => CallEnd::Returned(INTERRUPTED),
-            (_, None) => CallEnd::Returned(call.context.registers.rax as i64),
-        };
-        let [a0, a1, a2, a3, ..] = all;
-        let arguments = [a0, a1, a2, a3];
-        let open_flags = names::open_flags(call, number, all);
+    #[cold]
+    fn finish(&self, task: &Task, ended: CallFacts<'_>, notes: &NoteList) {
+        let names = notes.facts(&task.fs());
         let facts = facts(task);
-        let ended = CallFacts { number, arguments, open_flags, end, names: &names };
+        let ended = CallFacts { names: &names, ..ended };
+        let (number, end) = (ended.number, ended.end);
         let rule = self.rules.selects(&facts, &ended);
         let stamp = task.audit.take();
         if rule.is_none() && stamp.is_none() {
@@ -137,6 +143,22 @@ impl AuditedCalls {
         }
         event.write_rest(&line, &names);
     }
+}
+
+/// Returns the facts of a call that has ended, but for the files that it named.
+fn ended<I>(
+    call: &Call<'_>,
+    (number, all): &(u32, [u64; 6]),
+    outcome: Option<I>,
+) -> CallFacts<'static> {
+    let end = match (*number, outcome) {
+        (raw::__NR_exit | raw::__NR_exit_group, _) => CallEnd::Never,
+        (_, Some(_)) => CallEnd::Returned(INTERRUPTED),
+        (_, None) => CallEnd::Returned(call.context.registers.rax as i64),
+    };
+    let [a0, a1, a2, a3, ..] = *all;
+    let open_flags = call.task.names.open_flags(*number, all);
+    CallFacts { number: *number, arguments: [a0, a1, a2, a3], open_flags, end, names: &[] }
 }
 
 /// The records of one event.

@@ -23,6 +23,7 @@ pub use denial::{policy_loaded, refused_process, witnessed};
 pub(crate) use facts::command;
 pub use facts::{facts, terminal};
 pub use login::log_in;
+pub use names::name_used;
 pub use signaller::{Signaller, last_signaller, note_signal};
 pub use state::{AuditFeatures, AuditSettings, Enabling, change, features, set_features, settings};
 pub use write::{config_change, write};

@@ -71,8 +71,7 @@ pub fn settings() -> AuditSettings {
 
 /// Changes the settings, and wakes the tasks that waited for room under the old ones.
 pub fn change(step: impl FnOnce(&mut AuditSettings)) {
-    step(&mut STATE.lock().settings);
-    backlog::ROOM.wake();
+    backlog::change_state(|state| step(&mut state.settings));
 }
 
 /// Returns the features.

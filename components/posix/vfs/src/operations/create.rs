@@ -24,6 +24,7 @@ use crate::{
         multilevel,
         permission::{self, CLASSES, GROUP_EXECUTE, SET_GROUP},
         protection,
+        uses::{self, ChangeKind, NameChange},
         walker::{Last, PATH_MAX},
     },
 };
@@ -211,6 +212,7 @@ pub(crate) fn create_named(
         add_name(parent, &key, promised, vnode)
     };
     notify::about_name(directory, name, dentry.vnode(), Events::CREATE);
+    tell_made(caller, (directory, name), dentry.vnode());
     Ok(Path { mount: parent.mount.clone(), dentry })
 }
 
@@ -233,7 +235,14 @@ fn create_generated(
     let made = node.create(name, new.mode & !caller.umask, caller.task)?;
     let place = parent.generated_child(name, made)?;
     notify::about_name(parent.vnode(), name, place.vnode(), Events::CREATE);
+    tell_made(caller, (parent.vnode(), name), place.vnode());
     Ok(place)
+}
+
+/// Tells audit of a name that was made.
+#[inline]
+pub(super) fn tell_made(caller: &Caller<'_>, (directory, name): (&Vnode, &[u8]), vnode: &Vnode) {
+    uses::tell_change(caller.task, NameChange { kind: ChangeKind::Made, directory, name, vnode });
 }
 
 /// Adds a name that was made to the name cache.
@@ -453,6 +462,7 @@ impl Caller<'_> {
         }
         notify::about_vnode(vnode, Events::ATTRIBUTES);
         notify::about_name(directory, name, vnode, Events::CREATE);
+        tell_made(self, (directory, name), vnode);
         Ok(())
     }
 }

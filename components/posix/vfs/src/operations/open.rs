@@ -21,6 +21,7 @@ use crate::{
         caller::{Base, Caller},
         permission::{self, Want},
         protection,
+        uses::{self, NameUse},
         walker::{Links, Walk, Walker},
     },
 };
@@ -109,7 +110,9 @@ impl Caller<'_> {
                 return self.open_unnamed(base, path, how);
             }
             if how.has(raw::O_CREAT) {
-                return self.open_or_create(base, path, how);
+                return self.open_or_create(base, path, how).inspect_err(|_| {
+                    uses::tell(self.task, NameUse::Walked(path, None));
+                });
             }
             let place = self.walk(base, path, how.walk())?;
             self.open_place(&place, how, Origin::Found)
@@ -197,6 +200,7 @@ impl Caller<'_> {
                 return Err(Errno::EISDIR);
             }
             let Some(found) = self.child(&parent, walker.name(&part))? else {
+                uses::tell(self.task, NameUse::Parent(path, &parent));
                 match self.create_at(&parent, walker.name(&part), how)? {
                     Some(file) => return Ok(file),
                     None => continue,
@@ -209,6 +213,7 @@ impl Caller<'_> {
             if !walker.enter_last(&part, found, links)? {
                 continue;
             }
+            uses::tell(self.task, NameUse::Walked(path, Some(&walker.at)));
             if walker.at.vnode().is_directory() {
                 return Err(Errno::EISDIR);
             }

@@ -5,6 +5,7 @@ use crate::{
     walk::{
         caller::{Base, Caller, lookup_locked},
         permission,
+        uses::{self, ChangeKind, NameChange},
         walker::{Last, Parent},
     },
 };
@@ -34,6 +35,7 @@ impl Caller<'_> {
         if victim.is_marked() && self.misses(&victim) {
             return Err(Errno::ENOENT);
         }
+        tell_removal(self, (directory, name), victim.vnode());
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
         if is_directory {
             return Err(Errno::EISDIR);
@@ -73,6 +75,7 @@ impl Caller<'_> {
         if victim.is_marked() && self.misses(&victim) {
             return Err(Errno::ENOENT);
         }
+        tell_removal(self, (directory, name), victim.vnode());
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
         if !victim.vnode().is_directory() {
             return Err(Errno::ENOTDIR);
@@ -106,6 +109,7 @@ impl Caller<'_> {
         if parent.has_slash {
             return Err(Errno::ENOTDIR);
         }
+        tell_removal(self, (directory, name), victim.vnode());
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
         directory.node().ok_or(Errno::ENOENT)?.remove(name, self.task)?;
         notify::about_name(directory, name, victim.vnode(), Events::DELETE);
@@ -132,6 +136,15 @@ impl Caller<'_> {
             _ => Errno::EPERM,
         })
     }
+}
+
+/// Tells audit of a name that is to be removed.
+#[inline]
+pub(super) fn tell_removal(caller: &Caller<'_>, (directory, name): (&Vnode, &[u8]), vnode: &Vnode) {
+    uses::tell_change(
+        caller.task,
+        NameChange { kind: ChangeKind::Removed, directory, name, vnode },
+    );
 }
 
 /// The kind of file that a call removes.

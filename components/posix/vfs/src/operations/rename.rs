@@ -4,6 +4,7 @@
 //! directory that is replaced.
 use crate::{
     base::{errno::Errno, time},
+    operations::{create::tell_made, remove::tell_removal},
     pages::cache::WHOLE,
     tree::{dentry::Dentry, mount::Path, name_cache::Key, notify, vnode::Vnode},
     walk::{
@@ -125,6 +126,10 @@ impl Caller<'_> {
         {
             return Ok(());
         }
+        tell_removal(self, (from.vnode(), from.name), source.vnode());
+        if let Some(target) = &target {
+            tell_removal(self, (to.vnode(), to.name), target.vnode());
+        }
         self.check_rights(&source, from, target.as_ref(), to, mode)?;
         // A hidden directory has no other name: it keeps the one of its level.
         let is_busy = |dentry: &Arc<Dentry>| dentry.is_marked();
@@ -132,13 +137,17 @@ impl Caller<'_> {
             return Err(Errno::EBUSY);
         }
         match (mode, target) {
-            (RenameMode::Exchange, Some(target)) => exchange(&source, from, &target, to),
+            (RenameMode::Exchange, Some(target)) => {
+                exchange(&source, from, &target, to)?;
+                tell_made(self, (from.vnode(), from.name), target.vnode());
+            }
             (_, target) => {
                 replace(&source, from, target.as_ref(), to)?;
                 self.release(target);
-                Ok(())
             }
         }
+        tell_made(self, (to.vnode(), to.name), source.vnode());
+        Ok(())
     }
     /// Drops the dentry of a file that was replaced.
     fn release(&self, target: Option<Arc<Dentry>>) {

@@ -154,6 +154,13 @@ impl Dentry {
     pub fn name(&self) -> Arc<[u8]> {
         self.link.lock().name.shown(&self.vnode)
     }
+    /// Returns whether this is its current name.
+    pub(crate) fn is_called(&self, name: &[u8]) -> bool {
+        match &self.link.lock().name {
+            DentryName::Given(own) => **own == *name,
+            DentryName::Numbered(_) => false,
+        }
+    }
     /// Returns parent and name, read at one moment.
     pub(crate) fn place(&self) -> (Option<Arc<Dentry>>, Arc<[u8]>) {
         let link = self.link.lock();

@@ -219,6 +219,10 @@ impl Path {
     pub fn is_mount_root(&self) -> bool {
         self.mount.root.id() == self.dentry.id()
     }
+    /// Returns whether its path may end with a name. The roots of mounts have names elsewhere, and hidden directories have none.
+    pub fn may_be_called(&self, name: &[u8]) -> bool {
+        self.is_mount_root() || self.dentry.is_hidden() || self.dentry.is_called(name)
+    }
     /// Returns its path name from `root` downwards (getcwd, /proc/PID/exe).
     pub fn describe(&self, root: &Path) -> PathName {
         let mut names = Upwards::new();

@@ -6,4 +6,5 @@ pub mod namespace;
 pub(crate) mod path_text;
 pub mod permission;
 pub mod protection;
+pub mod uses;
 pub(crate) mod walker;

@@ -11,6 +11,7 @@ use crate::{
         path_text::name_end,
         permission::Want,
         protection,
+        uses::{self, NameUse},
     },
 };
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
@@ -86,15 +87,19 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` (the `BENEATH` family), `EIO`...
     pub fn walk(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
-        memory::retried(self.namespace.host(), || self.walk_once(base, path, flags))
+        let found = memory::retried(self.namespace.host(), || self.walk_once(base, path, flags));
+        uses::tell(self.task, NameUse::Walked(path, found.as_ref().ok()));
+        found
     }
     /// Walks without a retry. It is compiled once, with the steps inlined, and inlined nowhere.
     #[inline(never)]
     fn walk_once(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
-        if path.is_empty() && flags.contains(Walk::EMPTY) {
-            return Ok(self.base(base).clone());
-        }
-        let mut walker = Walker::new(self, base, path, flags)?;
+        let mut walker = match Walker::new(self, base, path, flags) {
+            Err(_) if path.is_empty() && flags.contains(Walk::EMPTY) => {
+                return Ok(self.base(base).clone());
+            }
+            made => made?,
+        };
         while let Some(last) = walker.go_to_last()? {
             let follows = flags.contains(Walk::FOLLOW) || last.has_slash;
             let links = if follows { Links::Followed } else { Links::Taken };
@@ -114,8 +119,16 @@ impl<'a> Caller<'a> {
     }
     /// Walks to the directory of the last component, which is not looked up.
     pub(crate) fn walk_parent(&self, base: Base<'_>, path: &[u8]) -> Result<Parent, Errno> {
-        let mut walker = Walker::new(self, base, path, Walk::empty())?;
-        walker.parent()
+        let walker = Walker::new(self, base, path, Walk::empty());
+        let found = walker.and_then(|mut walker| walker.parent());
+        uses::tell(
+            self.task,
+            match &found {
+                Ok(parent) => NameUse::Parent(path, &parent.path),
+                Err(_) => NameUse::Walked(path, None),
+            },
+        );
+        found
     }
     /// Checks that the directory of `path` can be reached.
     ///
@@ -150,11 +163,9 @@ impl<'a> Walker<'a> {
         path: &'a [u8],
         flags: Walk,
     ) -> Result<Walker<'a>, Errno> {
-        if path.is_empty() {
-            return Err(Errno::ENOENT);
-        }
-        if path.len() >= PATH_MAX {
-            return Err(Errno::ENAMETOOLONG);
+        // One comparison for both bounds.
+        if path.len().wrapping_sub(1) >= PATH_MAX - 1 {
+            return Err(if path.is_empty() { Errno::ENOENT } else { Errno::ENAMETOOLONG });
         }
         let base = caller.base(base);
         let root = if flags.intersects(Walk::SCOPED) { base } else { caller.root };
