@@ -41,8 +41,8 @@ pub(crate) fn expand(mask: &mut SyscallMask) {
     });
 }
 
-/// open(2), openat(2): calls whose flags are an argument, with its number.
-pub(crate) const OPENS: [(u32, usize); 2] = [(2, 1), (257, 2)];
+/// open(2), openat(2): calls whose flags are an argument.
+pub(crate) const OPENS: [u32; 2] = [2, 257];
 /// creat(2), and openat2(2), whose flags are in memory.
 const OTHER_OPENS: [u32; 2] = [85, 437];
 
@@ -70,7 +70,7 @@ pub(crate) fn has_access(number: u32, open_flags: Option<u64>, wanted: u32) -> b
 
 /// Returns whether a call can access a file in one of these ways, if its arguments are not known.
 pub(crate) fn may_access(number: u32, wanted: u32) -> bool {
-    let is_open = OPENS.iter().any(|(open, _)| *open == number) || OTHER_OPENS.contains(&number);
+    let is_open = OPENS.contains(&number) || OTHER_OPENS.contains(&number);
     is_open && wanted & (permission::READ | permission::WRITE) != 0
         || has_access(number, None, wanted)
 }

@@ -21,7 +21,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use candidates::{Candidates, MayName};
+pub use candidates::{Candidates, Interest, MayName};
 pub use facts::{CallEnd, CallFacts, InodeFacts, NameFacts, NameRole, TaskFacts};
 pub use message::{DenialFacts, arguments};
 pub use parse::RuleError;

@@ -217,18 +217,6 @@ impl SyscallMask {
         }
         was_there
     }
-    /// Adds the calls of another mask.
-    pub fn unite(&mut self, other: &SyscallMask) {
-        self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
-    }
-    /// Returns those of the calls that pass a test.
-    pub(crate) fn only(&self, test: impl Fn(u32) -> bool) -> SyscallMask {
-        let mut passed = SyscallMask::NONE;
-        let all = 0..(MASK_WORDS * 32) as u32;
-        all.filter(|number| self.has(*number) && test(*number))
-            .for_each(|number| passed.add(number));
-        passed
-    }
 }
 
 /// A rule that is valid.

@@ -244,8 +244,9 @@ fn candidates_are_calls_of_tasks_that_a_rule_may_select() {
     ];
     for (conditions, texts, is_candidate) in table {
         let found = candidates(conditions, texts);
-        assert_eq!(found.has(OPENAT), is_candidate, "{conditions:?}");
-        assert!(!found.has(OPENAT + 1));
+        let wanted = if is_candidate { Interest::Any } else { Interest::None };
+        assert_eq!(found.interest(OPENAT, || [0; 6]), wanted, "{conditions:?}");
+        assert_eq!(found.interest(OPENAT + 1, || [0; 6]), Interest::None);
     }
 }
 
@@ -255,8 +256,10 @@ fn a_watch_has_the_calls_that_access_files_in_its_ways() {
     let mut rules = RuleSet::default();
     rules.add(AuditRule::parse(&watch).unwrap()).unwrap();
     let found = Candidates::of(&rules, &task());
-    let calls: Vec<u32> =
-        (0..2048).filter(|number| ![15, 59, 322].contains(number) && found.has(*number)).collect();
+    let interest = |number, flags| found.interest(number, || [0, flags, flags, 0, 0, 0]);
+    let is_candidate =
+        |number: &u32| ![15, 59, 322].contains(number) && interest(*number, 2) != Interest::None;
+    let calls: Vec<u32> = (0..2048).filter(is_candidate).collect();
     assert_eq!(
         calls,
         [
@@ -264,9 +267,10 @@ fn a_watch_has_the_calls_that_access_files_in_its_ways() {
             265, 266, 285, 316
         ]
     );
-    let with_flags = |flags| found.may_select(OPENAT, &[0, 0, flags, 0, 0, 0]);
+    let with_flags = |flags| interest(OPENAT, flags) == Interest::Any;
     assert_eq!([0, 1, 2, 0x40].map(with_flags), [false, true, true, false]);
-    assert!(!found.may_select(2, &[1, 0, 2, 2, 2, 2]) && found.may_select(83, &[0; 6]));
+    assert_eq!(found.interest(2, || [1, 0, 2, 2, 2, 2]), Interest::None);
+    assert_eq!(interest(83, 0), Interest::Any);
 }
 
 #[test]
@@ -277,6 +281,7 @@ fn an_ended_call_is_told_apart_by_its_result_and_its_place() {
     let failed = CallFacts { end: CallEnd::Returned(-13), ..call };
     let nowhere: MayName<'_> = &|_, _| false;
     let success = candidates(&[(field::SUCCESS, EQUAL, 0)], b"");
+    assert_eq!(success.interest(OPENAT, || [0; 6]), Interest::Failure);
     assert!(!success.may_have_selected(&call, nowhere));
     assert!(success.may_have_selected(&failed, nowhere));
     let third = candidates(&[(field::ARG0 + 2, EQUAL, 4)], b"");
@@ -396,8 +401,7 @@ proptest! {
             rules.add(parsed).unwrap();
             let is_selected = rules.selects(&task(), &call).is_some();
             let candidates = Candidates::of(&rules, &task());
-            let may = candidates.has(OPENAT)
-                && candidates.may_select(OPENAT, &[0; 6])
+            let may = candidates.interest(OPENAT, || [0; 6]) != Interest::None
                 && candidates.may_have_selected(&call, &|_, _| false);
             prop_assert!(!is_selected || may);
         }

@@ -35,6 +35,7 @@ mod kind {
 /// Bits of what AUDIT_SET changes.
 const ENABLED: u32 = 1;
 const PID: u32 = 4;
+const LIMIT: u32 = 16;
 const LOST: u32 = 64;
 const EQUAL: u32 = 0x4000_0000;
 /// Fields of rules.
@@ -109,7 +110,13 @@ impl Audit {
     }
     /// Sets words of the state.
     fn set(&self, mask: u32, enabled: u32, pid: u32) -> i32 {
-        let words = [mask, enabled, 0, pid, 0, 0, 0, 0, 0, 0, 0];
+        self.set_words([mask, enabled, 0, pid, 0, 0, 0, 0, 0, 0, 0])
+    }
+    /// Sets the number of records that may wait.
+    fn set_limit(&self, limit: u32) -> i32 {
+        self.set_words([LIMIT, 0, 0, 0, 0, limit, 0, 0, 0, 0, 0])
+    }
+    fn set_words(&self, words: [u32; 11]) -> i32 {
         self.ask(kind::SET, &words.map(u32::to_ne_bytes).concat())
     }
     /// Returns the rules.
@@ -170,6 +177,7 @@ impl Drop for Quiet {
         // It fails in a test that was no daemon.
         audit.set(PID, 0, 0);
         audit.set(ENABLED, 0, 0);
+        audit.set_limit(64);
         audit.rules().iter().for_each(|rule| assert_eq!(audit.ask(kind::DEL_RULE, rule), 0));
     }
 }
@@ -410,6 +418,8 @@ fn a_selected_call_has_the_records_of_its_files() {
         let inode = fs::metadata(&made).is_ok();
         assert!(inode && path.contains(" mode=040755 ouid=0 ogid=0 "), "{path}");
         assert!(path.contains(" nametype=CREATE "), "{path}");
+        let parent = format!("\"{}/\"", made.parent().unwrap().display());
+        assert!(paths[0].contains(&parent) && paths[0].contains("nametype=PARENT"), "{paths:?}");
         let directory = std::env::current_dir().expect("a directory");
         let cwd = texts(&event, kind::CWD);
         assert_eq!(cwd, [format!("cwd=\"{}\"", directory.display())]);
@@ -520,5 +530,178 @@ fn a_refusal_of_the_monitor_has_a_record() {
         );
         assert!(text.ends_with(&end), "{text}");
         fs::remove_file(place(id)).expect("the file");
+    });
+}
+
+/// Numbers of opens, few enough for the records to wait until they are read.
+const OPENS: usize = 30;
+
+#[test]
+fn the_recorded_file_is_the_one_that_the_call_used() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        let scratch = Scratch::new();
+        audit.become_daemon();
+        // The daemon reads when the program has ended.
+        assert_eq!(audit.set_limit(8192), 0);
+        let fields = [(LOGINUID, 5005), (KEY, 4)];
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&[SYS_openat], &fields, "used")), 0);
+        let inodes = scratch.path("inodes");
+        fs::write(scratch.path("used-a"), "").expect("a file");
+        fs::write(scratch.path("used-b"), "").expect("a file");
+        let mut name = c(scratch.path("used-a")).into_bytes_with_nul();
+        let last = name.len() - 2;
+        logged_in("5005", || {
+            let place = name.as_mut_ptr() as usize;
+            let done = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut letter = 0u8;
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        letter ^= 1;
+                        // SAFETY: the byte is in the name, which only the kernel reads meanwhile.
+                        unsafe { ((place + last) as *mut u8).write_volatile(b'a' + letter) };
+                    }
+                });
+                let mut found = String::new();
+                for _ in 0..OPENS {
+                    // SAFETY: the name ends with NUL all the time.
+                    let fd = must(unsafe { syscall(SYS_openat, AT_FDCWD, place, O_RDONLY, 0) });
+                    // SAFETY: plain bytes.
+                    let mut status: stat = unsafe { std::mem::zeroed() };
+                    // SAFETY: the structure lives until the call ends.
+                    must(i64::from(unsafe { fstat(fd as i32, &raw mut status) }));
+                    found += &format!("{} ", status.st_ino);
+                    close(fd as i32);
+                }
+                done.store(true, std::sync::atomic::Ordering::Relaxed);
+                fs::write(&inodes, found).expect("the numbers");
+            });
+        });
+        let used = fs::read_to_string(&inodes).expect("the numbers");
+        for inode in used.split_whitespace() {
+            let event = audit.event(" key=\"used\"");
+            let paths = texts(&event, kind::PATH);
+            let is_used = |path: &&str| path.contains("/used-");
+            let path = paths.iter().find(|path| is_used(path)).expect("the file of the call");
+            assert!(path.contains(&format!(" inode={inode} ")), "{inode}: {path}");
+        }
+    });
+}
+
+#[test]
+fn the_next_daemon_gets_the_record_that_a_killed_one_took() {
+    if !mls::is_here() {
+        return;
+    }
+    isolated(|| {
+        let audit = Audit::new().expect("audit");
+        let _quiet = Quiet::begin();
+        assert_eq!(audit.set(ENABLED, 1, 0), 0);
+        for text in ["op=first\0", "op=second\0", "op=third\0"] {
+            assert_eq!(audit.ask(kind::USER, text.as_bytes()), 0);
+        }
+        let killed = fork(|| {
+            let daemon = Audit::new().expect("audit");
+            assert_eq!(daemon.set(PID, 0, std::process::id()), 0);
+            daemon.record(kind::USER, "op=second");
+            // SAFETY: takes no pointers.
+            unsafe { kill(std::process::id() as i32, SIGKILL) };
+        });
+        assert_eq!(wait(killed), Ended::Signalled(SIGKILL));
+        assert_eq!(audit.set(PID, 0, std::process::id()), 0);
+        let (kind, length, body) = audit.receive();
+        let text = String::from_utf8_lossy(&body[..length as usize]).into_owned();
+        assert!(kind == kind::USER && text.contains("op=second"), "{kind} {text}");
+        audit.record(kind::USER, "op=third");
+    });
+}
+
+#[test]
+fn refusals_of_objects_without_a_file_have_records() {
+    if !mls::is_here() {
+        return;
+    }
+    match mls::part().as_deref() {
+        // SAFETY: takes no pointers.
+        Some("make") => must(i64::from(unsafe { shmget(IPC_PRIVATE, 4096, 0o666) })),
+        Some("use") => {
+            // SAFETY: the place is the kernel's choice.
+            let place = unsafe { shmat(mls::given("SHM"), std::ptr::null(), 0) };
+            assert_eq!(place as isize, -1, "it is below");
+            // SAFETY: takes no pointers.
+            assert_eq!(check(unsafe { kill(mls::given("BELOW"), 0) } as i64), Err(EPERM));
+            // SAFETY: no pointer is used.
+            let limits =
+                unsafe { prlimit(mls::given("BELOW"), RLIMIT_CORE, &CORE, std::ptr::null_mut()) };
+            return assert_eq!(check(limits as i64), Err(EPERM));
+        }
+        Some(_) => loop {
+            // SAFETY: takes no pointers.
+            unsafe { pause() };
+        },
+        None => 0,
+    };
+    if mls::part().is_some() {
+        return;
+    }
+    isolated(|| {
+        let audit = Audit::new().expect("audit");
+        let _quiet = Quiet::begin();
+        audit.become_daemon();
+        let name = "refusals_of_objects_without_a_file_have_records";
+        let stage = mls::Stage::new(name);
+        assert_eq!(stage.run(mls::LOW, "make"), Ended::Exited(0));
+        let table = fs::read_to_string("/proc/sysvipc/shm").expect("the table");
+        let line = table.lines().nth(1).expect("a segment");
+        let id = line.split_whitespace().nth(1).and_then(|id| id.parse().ok()).expect("an id");
+        let below = stage.start(mls::LOW, "wait");
+        let stage = stage.give("SHM", id).give("BELOW", below);
+        assert_eq!(stage.run(mls::HIGH, "use"), Ended::Exited(0));
+        for class in ["shm", "process"] {
+            let text = audit.record(kind::AVC, &format!(" tclass={class} "));
+            let contexts = format!("scontext={} tcontext={} ", mls::HIGH, mls::LOW);
+            assert!(text.contains("denied") && text.contains(&contexts), "{text}");
+        }
+        // SAFETY: no pointer is used.
+        must(i64::from(unsafe { shmctl(id, IPC_RMID, std::ptr::null_mut()) }));
+        // SAFETY: takes no pointers.
+        must(i64::from(unsafe { kill(below, SIGKILL) }));
+        assert_eq!(wait(below), Ended::Signalled(SIGKILL));
+    });
+}
+
+const CORE: rlimit = rlimit { rlim_cur: 0, rlim_max: 0 };
+
+#[test]
+fn an_open_that_fails_has_the_file_that_it_found() {
+    isolated(|| {
+        let Some(audit) = Audit::new() else { return };
+        let _quiet = Quiet::begin();
+        audit.become_daemon();
+        let fields = [(LOGINUID, 5006), (SUCCESS, 0)];
+        assert_eq!(audit.ask(kind::ADD_RULE, &rule(&[SYS_openat], &fields, "")), 0);
+        // The user may search this directory.
+        let closed = std::env::temp_dir().join(format!("{}-closed", std::process::id()));
+        fs::write(&closed, "").expect("a file");
+        fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("its mode");
+        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&closed).expect("a file"));
+        logged_in("5006", || {
+            open_at(&closed, O_RDONLY).expect("root may open it");
+            become_user(1000);
+            assert_eq!(open_at(&closed, O_RDONLY), Err(EACCES));
+            assert_eq!(open_at("/absent", O_RDONLY), Err(ENOENT));
+        });
+        let event = audit.event("syscall=257 success=no exit=-13 ");
+        let paths = texts(&event, kind::PATH);
+        let found = format!("-closed\" inode={inode} ");
+        assert!(paths.iter().any(|path| path.contains(&found)), "{paths:?}");
+        let event = audit.event("syscall=257 success=no exit=-2 ");
+        let paths = texts(&event, kind::PATH);
+        assert_eq!(paths.len(), 1, "{paths:?}");
+        assert!(paths[0].contains("name=\"/absent\" nametype=UNKNOWN"), "{paths:?}");
+        fs::remove_file(&closed).expect("the file");
     });
 }

@@ -1,6 +1,5 @@
 //! The hooks of vfs and memory that no caller is passed to: [`HOST`].
-use crate::{oom, task::Task, tree};
-use alloc::sync::Arc;
+use crate::{oom, tree::running};
 use interfaces::file_system::ReservedFor;
 use vfs::{Capabilities, Host};
 
@@ -16,12 +15,6 @@ impl Host for Tasks {
     fn relieve(&self) -> bool {
         !running().is_some_and(|task| task.is_ending()) && oom::relieve()
     }
-}
-
-/// Returns the task of the calling thread. It is searched for among all tasks, which is slow, because the hooks are called only
-/// when a volume or memory is full. `None` on the personality's own threads.
-fn running() -> Option<Arc<Task>> {
-    tree::running_on(rt::thread::current())
 }
 
 /// Returns whether the calling task may use blocks that a volume reserves: as the user or in the group for which they are

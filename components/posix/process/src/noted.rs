@@ -11,7 +11,7 @@ use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex};
 use vfs::{
     Path, Vnode, security,
-    uses::{self, ChangeKind, NameChange, NameUse},
+    uses::{self, ChangeKind, NameChange, NameUse, ObservedNames},
 };
 
 lock_class! {
@@ -39,6 +39,12 @@ struct Note {
     object: NotedObject,
 }
 
+impl Note {
+    fn is_at(&self, place: &Path) -> bool {
+        matches!(&self.object, NotedObject::Place(own) if own.is_same(place))
+    }
+}
+
 /// The notes of a call.
 #[derive(Default)]
 pub(crate) struct NoteList {
@@ -49,6 +55,7 @@ pub(crate) struct NoteList {
 /// The notes of the present call of a task.
 pub struct NameNotes {
     is_observed: AtomicBool,
+    has_notes: AtomicBool,
     number: AtomicU32,
     /// Flags of openat2(2), which are in the program's memory.
     open_flags: AtomicU32,
@@ -60,25 +67,33 @@ impl NameNotes {
     pub const fn new() -> NameNotes {
         NameNotes {
             is_observed: AtomicBool::new(false),
+            has_notes: AtomicBool::new(false),
             number: AtomicU32::new(0),
             open_flags: AtomicU32::new(0),
             list: Mutex::new(&NOTES, NoteList { bytes: Vec::new(), notes: Vec::new() }),
         }
     }
     /// Begins to observe a call. The task itself calls this and the following.
-    pub(crate) fn begin(&self, number: u32) {
+    pub(crate) fn begin(&self, number: u32, names: ObservedNames) {
         self.number.store(number, Ordering::Relaxed);
         self.is_observed.store(true, Ordering::Relaxed);
-        uses::observe();
+        uses::observe(names);
     }
     /// Ends it, and returns the notes, which are to be given back.
-    pub(crate) fn end(&self) -> NoteList {
-        uses::ignore();
+    pub(crate) fn end(&self, names: ObservedNames) -> NoteList {
+        uses::ignore(names);
         self.is_observed.store(false, Ordering::Relaxed);
+        if !self.has_notes.load(Ordering::Relaxed) {
+            return NoteList::default();
+        }
+        self.has_notes.store(false, Ordering::Relaxed);
         core::mem::take(&mut *self.list.lock())
     }
     /// Gives the memory of notes back for the next call.
     pub(crate) fn keep(&self, mut list: NoteList) {
+        if list.notes.is_empty() {
+            return;
+        }
         list.notes.clear();
         list.bytes.clear();
         if list.bytes.capacity() <= KEPT_BYTES && list.notes.capacity() <= KEPT_NOTES {
@@ -107,6 +122,7 @@ impl NameNotes {
         if !self.is_observed.load(Ordering::Relaxed) {
             return;
         }
+        self.has_notes.store(true, Ordering::Relaxed);
         // A place that is held would keep its file system mounted.
         let holds = self.number.load(Ordering::Relaxed) != raw::__NR_umount2;
         let place = |place: Option<&Path>| match place {
@@ -114,6 +130,8 @@ impl NameNotes {
             _ => NotedObject::None,
         };
         match *used {
+            NameUse::FailedOpen(name) if self.list.lock().name_opened(name) => {}
+            NameUse::FailedOpen(name) => self.put(name, NameRole::Normal, NotedObject::None),
             NameUse::Walked(name, found) => self.put(name, NameRole::Normal, place(found)),
             NameUse::Parent(name, found) => self.put(name, NameRole::Parent, place(Some(found))),
             NameUse::Opened(found) => self.put(b"", NameRole::Normal, place(Some(found))),
@@ -153,6 +171,12 @@ impl NoteList {
             let known = self.bytes.get(note.name.clone()).unwrap_or_default();
             known == name && (note.role == role || matches!(object, NotedObject::None))
         };
+        if let NotedObject::Place(place) = &object
+            && name.is_empty()
+            && self.notes.iter().any(|note| note.is_at(place))
+        {
+            return object;
+        }
         if !name.is_empty()
             && let Some(known) = self.notes.iter_mut().find(is_same)
         {
@@ -165,6 +189,16 @@ impl NoteList {
         self.bytes.extend_from_slice(name);
         self.notes.push(Note { name: start..self.bytes.len(), role, object });
         NotedObject::None
+    }
+    /// Gives its name to the place of an open(2) that failed: the place was told of first. Returns whether there is one.
+    fn name_opened(&mut self, name: &[u8]) -> bool {
+        let start = self.bytes.len();
+        let Some(note) = self.notes.iter_mut().find(|note| note.name.is_empty()) else {
+            return false;
+        };
+        self.bytes.extend_from_slice(name);
+        note.name = start..self.bytes.len();
+        true
     }
     /// Adds the note of a change of a name, beside that of the directory, which has the whole name.
     fn put_change(&mut self, change: &NameChange<'_>, facts: Box<InodeFacts>) {

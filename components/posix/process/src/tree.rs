@@ -11,7 +11,6 @@ use memory::setting::Setting;
 use rt::{
     lock_class,
     sync::{Once, ReadGuard, RwLock, WriteGuard},
-    thread::ThreadId,
 };
 use vfs::{
     Errno, Principal,
@@ -125,8 +124,10 @@ pub fn task(id: u32) -> Option<Arc<Task>> {
     read().tasks.get(&id).cloned()
 }
 
-/// Returns the task that `thread` runs. Every task is looked at.
-pub fn running_on(thread: ThreadId) -> Option<Arc<Task>> {
+/// Returns the task that the calling thread runs, for hooks that no caller is passed to; `None` on the personality's own threads. Every
+/// task is looked at: a map would make each fork dearer.
+pub fn running() -> Option<Arc<Task>> {
+    let thread = rt::thread::current();
     read().tasks.values().find(|task| task.thread() == thread).cloned()
 }
 

@@ -6,7 +6,7 @@
 //!
 //! A process that ends or stops tells its parent, which may be of a lower level if the process changed its subject at exec. Such
 //! a parent learns only that the process has ended ([`is_concealed`]).
-use crate::{object::Process, task::Task, tree};
+use crate::{audit, object::Process, task::Task, tree};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::monitor::{ObjectAccess, Privileges};
 use vfs::{
@@ -111,7 +111,9 @@ impl VisibleProcesses<'_> {
             return Ok(());
         }
         let own = self.0.credentials();
-        security::check(&own.subject, process.label(), ObjectAccess::Write)
-            .map_err(|_| Errno::EPERM)
+        security::check(&own.subject, process.label(), ObjectAccess::Write).map_err(|_| {
+            audit::refused_process(self.0, "write", process, &own.subject);
+            Errno::EPERM
+        })
     }
 }

@@ -78,6 +78,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
         vfs::security::announce(monitor);
         process::tree::give_levels_room();
         vfs::security::witness(process::audit::witnessed);
+        process::audit::keep_all();
     }
     let started = core::mem::take(&mut boot.components);
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());

@@ -5,7 +5,10 @@ use process::{
     call::Call,
     files::{OnExec, Scope, install::reserve},
 };
-use vfs::{Errno, OpenHow, Walk};
+use vfs::{
+    Errno, OpenHow, Walk,
+    uses::{self, NameUse},
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The system calls that this file implements.
@@ -128,7 +131,9 @@ fn open_named(call: &Call<'_>, named: &Named, how: OpenHow) -> Result<u64, Errno
     // Once the file may have been created, there must be a descriptor for it: O_EXCL would find it the next time.
     let descriptor = reserve(call.task, call.files, on_exec)?;
     let scope = Scope::of(call.task);
-    let file = scope.caller().open(named.base(), &named.path, how)?;
+    let file = scope.caller().open(named.base(), &named.path, how).inspect_err(|_| {
+        uses::tell_failed_open(call.caller(), NameUse::FailedOpen(&named.path));
+    })?;
     Ok(descriptor.fill(file))
 }
 

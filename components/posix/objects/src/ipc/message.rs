@@ -24,6 +24,9 @@ use sysv::{
 };
 use vfs::{Capabilities, Errno, Principal, security::Label};
 
+/// The class of records of refusals.
+const CLASS: &str = "msgq";
+
 lock_class! {
     static STATE = "ipc.messages";
 }
@@ -113,6 +116,8 @@ impl MessageQueueState {
 }
 
 impl Object for MessageQueue {
+    const CLASS: &'static str = CLASS;
+
     fn permission(&self) -> Permission {
         self.state.lock().permission
     }
@@ -279,7 +284,7 @@ impl MessageQueue {
         if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
-        who.check_label(self.label, access)?;
+        who.check_label(CLASS, self.label, access)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }

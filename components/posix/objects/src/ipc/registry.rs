@@ -25,6 +25,8 @@ pub const OBJECT_BYTES: usize = 512;
 
 /// An object with an identifier.
 pub trait Object {
+    /// The class that records of refusals name.
+    const CLASS: &'static str;
     /// Returns the present owner, creator and mode.
     fn permission(&self) -> Permission;
     /// Returns the label of mandatory access control: that of its maker's subject.
@@ -119,7 +121,7 @@ impl<T: Object> Registry<T> {
         if !object.permission().is_controlled_by(who) {
             return Err(Errno::EPERM);
         }
-        who.check_label(object.label(), ObjectAccess::Write)?;
+        who.check_label(T::CLASS, object.label(), ObjectAccess::Write)?;
         Ok(object)
     }
     /// Returns the highest index for `who`, which is the result of the INFO commands.

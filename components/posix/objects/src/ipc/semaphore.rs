@@ -31,6 +31,9 @@ use sysv::{
 };
 use vfs::{Errno, Principal, security::Label};
 
+/// The class of records of refusals.
+const CLASS: &str = "sem";
+
 lock_class! {
     static STATE = "ipc.semaphores";
 }
@@ -90,6 +93,8 @@ impl SemaphoreState {
 }
 
 impl Object for SemaphoreSet {
+    const CLASS: &'static str = CLASS;
+
     fn permission(&self) -> Permission {
         self.state.lock().permission
     }
@@ -222,7 +227,7 @@ impl SemaphoreSet {
         if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
-        who.check_label(self.label, access)?;
+        who.check_label(CLASS, self.label, access)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }

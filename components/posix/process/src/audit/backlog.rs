@@ -4,7 +4,10 @@ use crate::{
     object::Process,
     task::{Task, attention},
 };
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use interfaces::monitor::Privileges;
 use rt::{
@@ -20,6 +23,8 @@ lock_class! {
 
 /// Records beyond the limit that have room, because their tasks wait only after they have written them.
 const BEYOND: usize = 256;
+/// The limit of the backlog holds for each subject. This many subjects fill the whole.
+const SUBJECTS: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Nanoseconds of a unit of [`AuditSettings::wait_time`].
 const WAIT_UNIT_NS: u64 = SECOND_NS / 100;
@@ -31,6 +36,22 @@ pub struct AuditRecord {
     pub kind: u16,
     /// Text.
     pub text: Arc<str>,
+    /// The subject that caused it.
+    owner: RecordOwner,
+}
+
+/// The subject to which a record is charged: the slot of its level, and its real user.
+type RecordOwner = (usize, u32);
+
+impl AuditRecord {
+    /// Makes a record that a task causes.
+    pub fn new(task: &Task, kind: u16, text: &str) -> AuditRecord {
+        AuditRecord { kind, text: text.into(), owner: owner_of(task) }
+    }
+}
+
+fn owner_of(task: &Task) -> RecordOwner {
+    (task.process.level().slot(), task.real_user())
 }
 
 /// The audit daemon: its process, and the port of its socket.
@@ -55,6 +76,10 @@ pub(super) struct AuditState {
     pub(super) features: AuditFeatures,
     daemon: AuditDaemon,
     waiting: VecDeque<AuditRecord>,
+    /// The record that the daemon took last. It may not be written yet, so the next daemon gets it if this one is killed.
+    taken: Option<AuditRecord>,
+    /// Numbers of the records that wait, by their owners.
+    owned: BTreeMap<RecordOwner, usize>,
     lost: u32,
     /// Time for which tasks have waited for room.
     waited_ns: u64,
@@ -69,6 +94,8 @@ impl AuditState {
             features: AuditFeatures { on: 0, locked: 0 },
             daemon: AuditDaemon { process: 0, port: 0 },
             waiting: VecDeque::new(),
+            taken: None,
+            owned: BTreeMap::new(),
             lost: 0,
             waited_ns: 0,
             rate: (0, 0),
@@ -118,7 +145,11 @@ pub fn daemon() -> AuditDaemon {
 
 /// Makes a process the daemon; [`AuditDaemon::default`] for none. It gets the records that wait.
 pub fn set_daemon(daemon: AuditDaemon) {
-    change_state(|state| state.daemon = daemon);
+    change_state(|state| {
+        state.daemon = daemon;
+        // One that ends by itself has written all that it took.
+        state.taken = None;
+    });
     DAEMON.store(daemon.process, Ordering::Relaxed);
     tell(daemon.port);
 }
@@ -126,6 +157,7 @@ pub fn set_daemon(daemon: AuditDaemon) {
 /// Hears that a socket is gone: if it was the daemon's, there is no daemon any more.
 pub fn socket_ended(port: u32) {
     if daemon().port == port {
+        STATE.lock().repeat_taken();
         set_daemon(AuditDaemon::default());
     }
 }
@@ -160,11 +192,11 @@ fn tell(port: u32) {
 /// Takes the first record, for the socket of the daemon; `None` for another socket.
 pub fn take(port: u32) -> Option<AuditRecord> {
     let mut state = STATE.lock();
-    let record =
-        if port != 0 && state.daemon.port == port { state.waiting.pop_front() } else { None };
-    let has_room = state.note_room();
+    let is_daemon = port != 0 && state.daemon.port == port;
+    let record = if is_daemon { state.take_next() } else { None };
+    state.note_room();
     drop(state);
-    if record.is_some() && has_room {
+    if record.is_some() {
         ROOM.wake();
     }
     record
@@ -178,23 +210,59 @@ pub fn first(port: u32) -> Option<AuditRecord> {
 }
 
 impl AuditState {
-    fn has_room(&self) -> bool {
-        let limit = self.settings.backlog_limit as usize;
-        limit == 0 || self.waiting.len() < limit
+    /// Returns the number of a subject's records that wait.
+    fn own(&self, owner: RecordOwner) -> usize {
+        self.owned.get(&owner).copied().unwrap_or(0)
     }
-    /// Returns whether there is room, and notes it for those that ask without the lock.
-    fn note_room(&self) -> bool {
-        let has_room = self.has_room();
-        IS_FULL.store(!has_room, Ordering::Relaxed);
-        has_room
+    /// Returns whether all subjects together may cause `beyond` more records than their limit.
+    fn has_room(&self, beyond: usize) -> bool {
+        let limit = self.settings.backlog_limit as usize;
+        limit == 0 || self.waiting.len() < (limit * SUBJECTS).saturating_add(beyond)
+    }
+    /// Returns whether a subject may cause `beyond` more records than its limit. One that causes many waits alone.
+    fn has_room_for(&self, owner: RecordOwner, beyond: usize) -> bool {
+        let limit = self.settings.backlog_limit as usize;
+        self.has_room(beyond) && (limit == 0 || self.own(owner) < limit.saturating_add(beyond))
+    }
+    fn add(&mut self, record: AuditRecord) {
+        *self.owned.entry(record.owner).or_default() += 1;
+        self.waiting.push_back(record);
+    }
+    /// Takes the next record for the daemon, which has written the one before.
+    fn take_next(&mut self) -> Option<AuditRecord> {
+        let record = self.remove_first();
+        if record.is_some() {
+            self.taken.clone_from(&record);
+        }
+        record
+    }
+    /// Puts the record back that a daemon may not have written.
+    fn repeat_taken(&mut self) {
+        if let Some(record) = self.taken.take() {
+            *self.owned.entry(record.owner).or_default() += 1;
+            self.waiting.push_front(record);
+        }
+    }
+    fn remove_first(&mut self) -> Option<AuditRecord> {
+        let record = self.waiting.pop_front()?;
+        if let Some(count) = self.owned.get_mut(&record.owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.owned.remove(&record.owner);
+            }
+        }
+        Some(record)
+    }
+    /// Notes whether there is room, for those that ask without the lock.
+    fn note_room(&self) {
+        IS_FULL.store(!self.has_room(0), Ordering::Relaxed);
     }
     /// Returns whether tasks wait without a time limit, so that nothing is lost.
     fn keeps_all(&self) -> bool {
         self.settings.failure == 2 && self.settings.enabled != Enabling::Off
     }
     /// Returns whether a record is kept, and counts it if it is not.
-    fn admits(&mut self) -> bool {
-        let limit = self.settings.backlog_limit as usize;
+    fn admits(&mut self, owner: RecordOwner) -> bool {
         let second = now().0 / SECOND_NS;
         if self.rate.0 != second {
             self.rate = (second, 0);
@@ -202,8 +270,7 @@ impl AuditState {
         self.rate.1 = self.rate.1.saturating_add(1);
         let is_slow = self.settings.rate_limit == 0 || self.rate.1 <= self.settings.rate_limit;
         let beyond = if self.daemon.process == 0 { 0 } else { BEYOND };
-        let fits = limit == 0 || self.waiting.len() < limit.saturating_add(beyond);
-        let is_kept = is_slow && (fits || self.keeps_all());
+        let is_kept = is_slow && (self.has_room_for(owner, beyond) || self.keeps_all());
         if !is_kept {
             self.lost = self.lost.saturating_add(1);
         }
@@ -211,16 +278,17 @@ impl AuditState {
     }
 }
 
-/// Adds a record of the calling thread, which runs `task` if a task caused it.
-pub(super) fn push(task: Option<&Task>, record: AuditRecord) {
+/// Adds a record that a task caused, which the calling thread runs.
+pub(super) fn push(task: &Task, record: AuditRecord) {
     let mut state = STATE.lock();
-    let (is_kept, port) = (state.admits(), state.daemon.port);
+    let (is_kept, port) = (state.admits(record.owner), state.daemon.port);
     if is_kept {
-        state.waiting.push_back(record.clone());
+        state.add(record.clone());
     }
-    let is_full = !state.note_room() && (port != 0 || state.keeps_all());
+    state.note_room();
+    let is_full = !state.has_room_for(record.owner, 0) && (port != 0 || state.keeps_all());
     drop(state);
-    if is_full && let Some(task) = task {
+    if is_full {
         task.raise_attention(attention::AUDIT);
     }
     if port == 0 {
@@ -280,14 +348,14 @@ pub fn wait_for_room(task: &Task) {
     if is_auditor(task) {
         return;
     }
-    let begin = now();
+    let (begin, owner) = (now(), owner_of(task));
     loop {
         let ticket = ROOM.ticket();
         let state = STATE.lock();
         let is_useless = state.daemon.process == 0 && !state.keeps_all();
         let limit_ns = u64::from(state.settings.wait_time).saturating_mul(WAIT_UNIT_NS);
         let deadline = (!state.keeps_all()).then(|| Instant(begin.0.saturating_add(limit_ns)));
-        let has_room = state.has_room();
+        let has_room = state.has_room_for(owner, 0);
         drop(state);
         let is_late = deadline.is_some_and(|deadline| now() >= deadline);
         if has_room || is_useless || is_late || task.is_ending() {
@@ -303,11 +371,15 @@ pub fn wait_for_room(task: &Task) {
 mod tests {
     use super::*;
 
+    fn record_of(user: u32) -> AuditRecord {
+        AuditRecord { kind: 1, text: "".into(), owner: (0, user) }
+    }
+
     /// Returns the number of records that are kept, of many.
     fn kept(state: &mut AuditState) -> usize {
         for _ in 0..2 * BEYOND + 100 {
-            if state.admits() {
-                state.waiting.push_back(AuditRecord { kind: 1, text: "".into() });
+            if state.admits((0, 1)) {
+                state.add(record_of(1));
             }
         }
         state.waiting.len()
@@ -319,7 +391,7 @@ mod tests {
         state.settings.backlog_limit = 10;
         assert_eq!(kept(&mut state), 10);
         assert_eq!(state.lost as usize, 2 * BEYOND + 90);
-        assert!(!state.has_room());
+        assert!(!state.has_room_for((0, 1), 0));
         let mut state = AuditState::new();
         (state.settings.backlog_limit, state.daemon.process) = (10, 7);
         assert_eq!(kept(&mut state), 10 + BEYOND);
@@ -331,7 +403,38 @@ mod tests {
         (state.settings.backlog_limit, state.settings.failure) = (10, 2);
         state.settings.enabled = Enabling::On;
         assert_eq!((kept(&mut state), state.lost), (2 * BEYOND + 100, 0));
-        assert!(!state.has_room());
+        assert!(!state.has_room_for((0, 1), 0));
+    }
+
+    #[test]
+    fn a_subject_that_causes_many_records_waits_alone() {
+        let mut state = AuditState::new();
+        state.settings.backlog_limit = 10;
+        (0..10).for_each(|_| state.add(record_of(1)));
+        assert!(!state.has_room_for((0, 1), 0) && state.has_room_for((0, 1), 1));
+        assert!(state.has_room_for((0, 2), 0) && state.has_room_for((1, 1), 0));
+        assert!(state.remove_first().is_some() && state.has_room_for((0, 1), 0));
+        (0..31).for_each(|_| state.add(record_of(3)));
+        assert!(!state.has_room_for((0, 2), 0), "all subjects have a limit, too");
+        (0..40).for_each(|_| drop(state.remove_first()));
+        assert!(state.owned.is_empty() && state.remove_first().is_none());
+        state.settings.backlog_limit = 0;
+        (0..100).for_each(|_| state.add(record_of(1)));
+        assert!(state.has_room_for((0, 1), 0), "there is no limit");
+    }
+
+    #[test]
+    fn the_record_that_a_killed_daemon_took_last_is_repeated() {
+        let mut state = AuditState::new();
+        (1..=3).for_each(|user| state.add(record_of(user)));
+        let taken = |state: &mut AuditState| state.take_next().map(|record| record.owner.1);
+        assert_eq!([taken(&mut state), taken(&mut state)], [Some(1), Some(2)]);
+        state.repeat_taken();
+        state.repeat_taken();
+        assert_eq!([taken(&mut state), taken(&mut state)], [Some(2), Some(3)]);
+        assert_eq!(taken(&mut state), None);
+        state.repeat_taken();
+        assert_eq!(taken(&mut state), Some(3));
     }
 
     #[test]

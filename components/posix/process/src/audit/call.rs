@@ -13,12 +13,13 @@ use super::{
 use crate::{call::Call, event, noted::NoteList, task::Task};
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use audit::{
-    CallEnd, CallFacts, Candidates, NameFacts, RecordText, RuleSet, StampedTime, TaskFacts,
-    arguments, kind,
+    CallEnd, CallFacts, Candidates, Interest, NameFacts, RecordText, RuleSet, StampedTime,
+    TaskFacts, arguments, kind,
 };
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use memory::AddressSpace;
+use vfs::uses::ObservedNames;
 
 /// Result of an interrupted call, as Linux tells it.
 const INTERRUPTED: i64 = -4;
@@ -66,11 +67,11 @@ impl AuditedCalls {
         }
         let outcome = answer(call);
         if call.task.audit.is_stamped() {
-            self.accompany(call, (number, call.args()), outcome);
+            self.accompany(call, number, outcome);
         }
         outcome
     }
-    /// Does a call that a rule names.
+    /// Does a call that a rule may select by its number.
     #[inline(never)]
     fn consider<I: Copy>(
         &self,
@@ -78,30 +79,34 @@ impl AuditedCalls {
         number: u32,
         answer: impl Fn(&mut Call<'_>) -> Option<I>,
     ) -> Option<I> {
-        let arguments = call.args();
-        if self.candidates.may_select(number, &arguments) {
-            return self.observe(call, (number, arguments), answer);
-        }
-        let outcome = answer(call);
-        if call.task.audit.is_stamped() {
-            self.accompany(call, (number, arguments), outcome);
-        }
-        outcome
+        let names = match self.candidates.interest(number, || call.args()) {
+            Interest::Any => ObservedNames::All,
+            Interest::Failure => ObservedNames::OfFailedOpen,
+            Interest::None => {
+                let outcome = answer(call);
+                if call.task.audit.is_stamped() {
+                    self.accompany(call, number, outcome);
+                }
+                return outcome;
+            }
+        };
+        self.observe(call, (number, names), answer)
     }
     /// Does a call that a rule may select.
     #[inline(never)]
     fn observe<I: Copy>(
         &self,
         call: &mut Call<'_>,
-        made: (u32, [u64; 6]),
+        (number, names): (u32, ObservedNames),
         answer: impl Fn(&mut Call<'_>) -> Option<I>,
     ) -> Option<I> {
         let task = call.task;
+        let arguments = call.args();
         backlog::before_call(task);
-        task.names.begin(made.0);
+        task.names.begin(number, names);
         let outcome = answer(call);
-        let notes = task.names.end();
-        let ended = ended(call, &made, outcome);
+        let notes = task.names.end(names);
+        let ended = ended(call, &(number, arguments), outcome);
         let may_name = |number, path: &[u8]| notes.may_name(&task.fs(), (number, path));
         if task.audit.is_stamped() || self.candidates.may_have_selected(&ended, &may_name) {
             self.finish(task, ended, &notes);
@@ -111,7 +116,9 @@ impl AuditedCalls {
     }
     /// Writes the record of a call that no rule selects and that another record is about.
     #[cold]
-    fn accompany<I>(&self, call: &Call<'_>, made: (u32, [u64; 6]), outcome: Option<I>) {
+    #[inline(never)]
+    fn accompany<I>(&self, call: &Call<'_>, number: u32, outcome: Option<I>) {
+        let made = (number, call.args());
         self.finish(call.task, ended(call, &made, outcome), &NoteList::default());
     }
     #[cold]
@@ -172,7 +179,7 @@ struct SelectedEvent<'a> {
 impl SelectedEvent<'_> {
     fn push(&self, number: u16, text: &str) {
         if self.rules.writes(number, self.facts) {
-            backlog::push(Some(self.task), AuditRecord { kind: number, text: text.into() });
+            backlog::push(self.task, AuditRecord::new(self.task, number, text));
         }
     }
     fn write(&self, number: u16, write: impl FnOnce(&mut RecordText)) {

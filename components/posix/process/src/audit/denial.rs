@@ -10,12 +10,14 @@ use audit::{DenialFacts, RecordText, kind};
 use interfaces::{file_system::FileType, monitor::ObjectAccess};
 use vfs::security::{Label, SecuritySubject, Witnessed, WitnessedEvent};
 
-/// Hears of an event of vfs ([`vfs::security::witness`]). The task of the calling thread is searched for, which is slow: refusals are
-/// rare.
+/// Hears of an event of vfs ([`vfs::security::witness`]).
 pub fn witnessed(event: &Witnessed<'_>) {
-    let Some(task) = tree::running_on(rt::thread::current()) else { return };
+    let Some(task) = tree::running() else { return };
     let (verdict, access) = match event.event {
         WitnessedEvent::Refused(access) => ("denied", name_of(access)),
+        WitnessedEvent::RefusedMount => {
+            return refuse(&task, ("mount", "filesystem"), event.label, event.subject);
+        }
         WitnessedEvent::Relabelled => ("granted", "relabelto"),
     };
     let denial = DenialFacts {
@@ -32,10 +34,16 @@ pub fn witnessed(event: &Witnessed<'_>) {
 
 /// Writes the record of an access to another process that the monitor refused.
 pub fn refused_process(task: &Task, access: &str, target: &Process, subject: &SecuritySubject) {
-    refuse(task, access, target.label(), subject);
+    refuse(task, (access, "process"), target.label(), subject);
 }
 
-fn refuse(task: &Task, access: &str, object: &Label, subject: &SecuritySubject) {
+/// Writes the record of an access to an object without an inode, of a class, that the monitor refused to the calling thread's task.
+pub fn refused_object(class: &str, access: ObjectAccess, object: &Label, who: &SecuritySubject) {
+    let Some(task) = tree::running() else { return };
+    refuse(&task, (name_of(access), class), object, who);
+}
+
+fn refuse(task: &Task, (access, class): (&str, &str), object: &Label, subject: &SecuritySubject) {
     let denial = DenialFacts {
         verdict: "denied",
         access,
@@ -43,15 +51,15 @@ fn refuse(task: &Task, access: &str, object: &Label, subject: &SecuritySubject) 
         inode: None,
         subject: &text(subject.label()),
         object: &text(object),
-        class: "process",
+        class,
     };
     write(task, &denial);
 }
 
 /// Writes the record of a program whose execution the monitor refused: the subject may not enter the domain.
 pub(crate) fn refused_transition(subject: &SecuritySubject, file: &Label) {
-    let Some(task) = tree::running_on(rt::thread::current()) else { return };
-    refuse(&task, "transition", file, subject);
+    let Some(task) = tree::running() else { return };
+    refuse(&task, ("transition", "process"), file, subject);
 }
 
 /// Writes the record of a policy that was loaded.
@@ -68,8 +76,7 @@ fn write(task: &Task, denial: &DenialFacts<'_>) {
     }
     let mut record = RecordText::new(task.audit.stamp());
     record.put_denial(task.process.id(), denial);
-    let text = record.finish().into();
-    backlog::push(Some(task), AuditRecord { kind: kind::AVC, text });
+    backlog::push(task, AuditRecord::new(task, kind::AVC, &record.finish()));
 }
 
 fn text(label: &Label) -> String {

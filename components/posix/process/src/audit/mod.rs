@@ -19,13 +19,15 @@ mod write;
 
 pub use call::AuditedCalls;
 pub(crate) use denial::refused_transition;
-pub use denial::{policy_loaded, refused_process, witnessed};
+pub use denial::{policy_loaded, refused_object, refused_process, witnessed};
 pub(crate) use facts::command;
 pub use facts::{facts, terminal};
 pub use login::log_in;
 pub use names::name_used;
 pub use signaller::{Signaller, last_signaller, note_signal};
-pub use state::{AuditFeatures, AuditSettings, Enabling, change, features, set_features, settings};
+pub use state::{
+    AuditFeatures, AuditSettings, Enabling, change, features, keep_all, set_features, settings,
+};
 pub use write::{config_change, write};
 
 use crate::{task::attention, tree};

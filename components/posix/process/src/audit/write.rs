@@ -16,7 +16,7 @@ pub fn write(task: &Task, number: u16, text: impl FnOnce(&mut RecordText, &audit
     }
     let mut record = RecordText::new(task.audit.stamp());
     text(&mut record, &facts);
-    backlog::push(Some(task), AuditRecord { kind: number, text: record.finish().into() });
+    backlog::push(task, AuditRecord::new(task, number, &record.finish()));
 }
 
 /// Writes the record of a change of the state of audit, if audit is on.

@@ -110,9 +110,7 @@ impl Caller<'_> {
                 return self.open_unnamed(base, path, how);
             }
             if how.has(raw::O_CREAT) {
-                return self.open_or_create(base, path, how).inspect_err(|_| {
-                    uses::tell(self.task, NameUse::Walked(path, None));
-                });
+                return self.open_or_create(base, path, how);
             }
             let place = self.walk(base, path, how.walk())?;
             self.open_place(&place, how, Origin::Found)
@@ -201,7 +199,10 @@ impl Caller<'_> {
             }
             let Some(found) = self.child(&parent, walker.name(&part))? else {
                 uses::tell(self.task, NameUse::Parent(path, &parent));
-                match self.create_at(&parent, walker.name(&part), how)? {
+                let made = self.create_at(&parent, walker.name(&part), how).inspect_err(|_| {
+                    uses::tell_failed_open(self.task, NameUse::Parent(path, &parent));
+                });
+                match made? {
                     Some(file) => return Ok(file),
                     None => continue,
                 }
@@ -251,7 +252,8 @@ impl Caller<'_> {
         if how.has(raw::O_PATH) {
             return Ok(OpenFile::new(Arc::new(PlaceOnly), place.clone(), how.flags));
         }
-        self.check_open(place, how, origin)?;
+        self.check_open(place, how, origin)
+            .inspect_err(|_| uses::tell_failed_open(self.task, NameUse::Opened(place)))?;
         let vnode = place.vnode();
         let is_writing = how.want().contains(Want::WRITE);
         let mut writes = WriteCount::None;

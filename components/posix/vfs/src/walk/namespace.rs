@@ -10,7 +10,7 @@ use crate::{
         host::Host,
         mount_flags::MountFlags,
         poll::Changes,
-        security,
+        security::{self, Witnessed, WitnessedEvent},
     },
     tree::{
         dentry::{Dentry, Mounted},
@@ -21,7 +21,10 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
-use interfaces::{file_system::MountAccess, monitor::Privileges};
+use interfaces::{
+    file_system::{FileType, MountAccess},
+    monitor::Privileges,
+};
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -387,7 +390,19 @@ fn check_kinds(mount: &Mount, at: &Path) -> Result<(), Errno> {
 }
 
 fn check_administrator(who: &Credentials) -> Result<(), Errno> {
-    let may_mount =
-        who.has(Capabilities::SYS_ADMIN) && security::has(&who.subject, Privileges::MOUNT);
-    if may_mount { Ok(()) } else { Err(Errno::EPERM) }
+    if !who.has(Capabilities::SYS_ADMIN) {
+        return Err(Errno::EPERM);
+    }
+    let subject = &who.subject;
+    if security::has(subject, Privileges::MOUNT) {
+        return Ok(());
+    }
+    security::tell(&Witnessed {
+        event: WitnessedEvent::RefusedMount,
+        subject,
+        label: subject.label(),
+        file_type: FileType::Directory,
+        inode: 0,
+    });
+    Err(Errno::EPERM)
 }

@@ -16,8 +16,10 @@ pub enum NameUse<'a> {
     Parent(&'a [u8], &'a Path),
     /// A name is removed, or was made.
     Changed(NameChange<'a>),
-    /// An open file is used without a name.
+    /// A file is used without a name: an open file, or that of an open(2) that fails, of which the name follows.
     Opened(&'a Path),
+    /// An open(2) of a text failed.
+    FailedOpen(&'a [u8]),
 }
 
 /// The kind of a [`NameChange`].
@@ -48,20 +50,38 @@ pub type UseReport = fn(&dyn Principal, &NameUse<'_>);
 static REPORT: Once<UseReport> = Once::new();
 /// The number of calls that are observed.
 static OBSERVED: AtomicU32 = AtomicU32::new(0);
+/// The number of calls of which names are told only if they fail.
+static OBSERVED_IF_FAILED: AtomicU32 = AtomicU32::new(0);
+
+/// The names of a call that are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservedNames {
+    /// All.
+    All,
+    /// Those of an open(2) that fails.
+    OfFailedOpen,
+}
 
 /// Sets the function that is told; only the first call has an effect.
 pub fn report(function: UseReport) {
     REPORT.get_or_init(|| function);
 }
 
+fn count_of(names: ObservedNames) -> &'static AtomicU32 {
+    match names {
+        ObservedNames::All => &OBSERVED,
+        ObservedNames::OfFailedOpen => &OBSERVED_IF_FAILED,
+    }
+}
+
 /// Begins to observe a call.
-pub fn observe() {
-    OBSERVED.fetch_add(1, Ordering::Relaxed);
+pub fn observe(names: ObservedNames) {
+    count_of(names).fetch_add(1, Ordering::Relaxed);
 }
 
 /// Ends what [`observe`] began.
-pub fn ignore() {
-    OBSERVED.fetch_sub(1, Ordering::Relaxed);
+pub fn ignore(names: ObservedNames) {
+    count_of(names).fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Returns whether a call is observed, perhaps of another task.
@@ -74,6 +94,14 @@ pub fn are_observed() -> bool {
 #[inline]
 pub fn tell(task: &dyn Principal, used: NameUse<'_>) {
     if are_observed() {
+        tell_observer(task, &used);
+    }
+}
+
+/// Tells of a use in an open(2) that failed: of the place if it was found, and of the text by the call itself.
+#[cold]
+pub fn tell_failed_open(task: &dyn Principal, used: NameUse<'_>) {
+    if are_observed() || OBSERVED_IF_FAILED.load(Ordering::Relaxed) != 0 {
         tell_observer(task, &used);
     }
 }

@@ -36,7 +36,7 @@ use core::{mem, sync::atomic::AtomicBool};
 use interfaces::{file_system::FileType, monitor::ObjectAccess};
 use memory::setting::Setting;
 use message::{Budget, SocketMessage};
-use process::Task;
+use process::{Task, audit};
 use rt::{lock_class, sync::Mutex};
 use vfs::{
     Base, Caller, Errno, Path, Principal, Walk,
@@ -268,7 +268,14 @@ impl LocalSocket {
         if found.common.kind() != self.common.kind() {
             return Err(Errno::EPROTOTYPE);
         }
-        security::check(&caller.credentials.subject, found.label(), ObjectAccess::Write)?;
+        let (subject, access) = (&caller.credentials.subject, ObjectAccess::Write);
+        security::check(subject, found.label(), access).inspect_err(|_| {
+            let class = match found.common.kind() {
+                SocketKind::Datagram => "unix_dgram_socket",
+                _ => "unix_stream_socket",
+            };
+            audit::refused_object(class, access, found.label(), subject);
+        })?;
         Ok(found)
     }
     /// Ends directions of the connection (shutdown(2)).

@@ -8,6 +8,8 @@ use rt::sync::Once;
 pub enum WitnessedEvent {
     /// The monitor refused an access.
     Refused(ObjectAccess),
+    /// The subject has no privilege to change mounts.
+    RefusedMount,
     /// The object got the label.
     Relabelled,
 }
@@ -38,6 +40,7 @@ pub fn witness(function: Witness) {
 }
 
 /// Tells of an event.
+#[cold]
 pub(crate) fn tell(witnessed: &Witnessed<'_>) {
     if let Some(function) = WITNESS.get() {
         function(witnessed);
