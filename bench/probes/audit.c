@@ -37,7 +37,7 @@ static void enable(unsigned enabled)
     ask(AUDIT_SET, &status, sizeof status);
 }
 
-/* The rule of arg[0]; arg[1] is the call that it is about. */
+/* The conditions of the rule arg[0]. */
 static const struct condition *conditions(void)
 {
     static const struct condition rules[][3] = {
@@ -51,6 +51,7 @@ static const struct condition *conditions(void)
     return rules[arg[0]];
 }
 
+/* Adds or deletes the rule about the call arg[1]. */
 static void edit(int type)
 {
     char room[sizeof(struct audit_rule_data) + 256] = {0};
@@ -69,6 +70,14 @@ static void edit(int type)
     ask(type, rule, sizeof *rule + rule->buflen);
 }
 
+/* Adds or deletes the rule by which no task is audited. */
+static void exclude(int type)
+{
+    struct audit_rule_data rule = {.flags = AUDIT_FILTER_TASK, .action = AUDIT_NEVER};
+    memset(rule.mask, 0xff, sizeof rule.mask);
+    ask(type, &rule, sizeof rule);
+}
+
 /* Turns audit on. The row is measured in a child: Linux audits only tasks that were made afterwards. */
 static void audited(void)
 {
@@ -80,6 +89,8 @@ static void audited(void)
     enable(1);
     if (arg[1])
         edit(AUDIT_ADD_RULE);
+    if (arg[2])
+        exclude(AUDIT_ADD_RULE);
     pid_t child = fork();
     if (child == 0)
         return;
@@ -87,6 +98,8 @@ static void audited(void)
     waitpid(child, &status, 0);
     if (arg[1])
         edit(AUDIT_DEL_RULE);
+    if (arg[2])
+        exclude(AUDIT_DEL_RULE);
     enable(0);
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
@@ -110,6 +123,7 @@ static void opens(long count)
 static const struct probe list[] = {
     ROW("audit off", make, 0),
     ROW("audit on", audited, 0),
+    ROW("a task that is not audited", audited, 0, SYS_openat, 1),
     ROW("a rule of another call", audited, 0, SYS_unlinkat),
     ROW("a rule of another user", audited, 1, SYS_openat),
     ROW("a rule of failures", audited, 2, SYS_openat),

@@ -18,12 +18,12 @@ const DEFAULT: &str = "default";
 const LEVELS: &str = "mls";
 const SIDES: [&str; 4] = [LINUX, SELINUX, DEFAULT, LEVELS];
 /// The suites of `bench/probes` that have the rows.
-const PROBES: [&str; 7] = ["ksos", "waits", "process", "files", "objects", "paths", "net"];
+const PROBES: [&str; 8] = ["audit", "ksos", "waits", "process", "files", "objects", "paths", "net"];
 
 /// The most that nothing may cost: counts repeat to a thousandth.
 const NOTHING: f64 = 1.001;
 /// The rows, each with the greatest ratio of `mls` to `default`.
-const ROWS: [(&str, f64); 27] = [
+const ROWS: [(&str, f64); 31] = [
     ("prime", NOTHING),
     (DEEP, 1.01),
     (SHALLOW, 1.01),
@@ -51,7 +51,19 @@ const ROWS: [(&str, f64); 27] = [
     ("vfork+exec", 1.01),
     ("fork+exec", 1.01),
     ("sh -c", 1.01),
+    (UNAUDITED, 1.01),
+    (EXCLUDED, 1.01),
+    (OTHER_CALL, 1.01),
+    (OTHER_USER, 1.01),
 ];
+
+/// Rows of two calls each: without audit, of a task that is not audited, and of calls that no rule selects.
+const UNAUDITED: &str = "openat+close, audit off";
+const EXCLUDED: &str = "openat+close, a task that is not audited";
+const OTHER_CALL: &str = "openat+close, a rule of another call";
+const OTHER_USER: &str = "openat+close, a rule of another user";
+/// Rows of audit, each with the most instructions that a call may cost more than without it. A count repeats to an instruction.
+const AUDITED: [(&str, f64); 3] = [(EXCLUDED, 1.0), (OTHER_CALL, 20.0), (OTHER_USER, 20.0)];
 
 /// Two rows whose difference is that of so many names on a path: each is a decision.
 const DEEP: &str = "/home/bench/paths/a/b/c/d/file: stat";
@@ -118,6 +130,29 @@ fn decision(rows: &[Row]) -> Option<f64> {
     Some((names(LEVELS)? - names(DEFAULT)?) / NAMES_BETWEEN)
 }
 
+/// Returns the instructions that audit adds to each call of a row.
+fn audited(rows: &[Row], name: &str, side: &str) -> Option<f64> {
+    let cost = |name: &str| rows.iter().find(|row| row.name == name)?.cost(side);
+    Some((cost(name)? - cost(UNAUDITED)?) / 2.0)
+}
+
+/// Prints what audit adds to a call. Returns whether it is within its bars on `mls`.
+fn print_audited(rows: &[Row]) -> bool {
+    let mut is_good = true;
+    for (name, most) in AUDITED {
+        let costs = SIDES.map(|side| (side, audited(rows, name, side)));
+        let texts = costs.iter().filter_map(|(side, cost)| Some(format!("{side} {:.1}", (*cost)?)));
+        let texts: Vec<String> = texts.collect();
+        let is_met = audited(rows, name, LEVELS).is_none_or(|cost| cost <= most);
+        if !texts.is_empty() {
+            let mark = if is_met { "" } else { " !" };
+            println!("{name}: a call costs more by {}, at most {most}{mark}", texts.join(", "));
+        }
+        is_good &= is_met;
+    }
+    is_good
+}
+
 /// Prints the table. Returns whether every row meets its bar.
 fn print(rows: &[Row]) -> bool {
     println!("executed instructions\n");
@@ -148,6 +183,7 @@ fn print(rows: &[Row]) -> bool {
         );
         is_good &= is_met;
     }
+    is_good &= print_audited(rows);
     println!("! above what it is to be");
     is_good
 }
@@ -191,5 +227,13 @@ mod tests {
         let rows = [row(SHALLOW, 1000.0, 1010.0), row(DEEP, 1500.0, 1525.0)];
         assert_eq!(decision(&rows), Some(3.0));
         assert_eq!(decision(&rows[..1]), None);
+    }
+
+    #[test]
+    fn audit_is_judged_by_what_it_adds_to_a_call() {
+        let rows = [row(UNAUDITED, 3000.0, 3010.0), row(OTHER_CALL, 3030.0, 3050.0)];
+        assert_eq!(audited(&rows, OTHER_CALL, LEVELS), Some(20.0));
+        assert!(print_audited(&rows));
+        assert!(!print_audited(&[row(UNAUDITED, 1.0, 1.0), row(OTHER_CALL, 43.0, 43.0)]));
     }
 }
