@@ -266,7 +266,7 @@ impl Security {
         self.monitor.check(text.strip_suffix(b"\0").unwrap_or(text))
     }
     fn has(&self, subject: &SecuritySubject, privilege: Privileges) -> bool {
-        self.monitor.rights(subject.context()).privileges.contains(privilege)
+        subject.privileges(self).contains(privilege)
     }
     fn label(&self, context: ContextId) -> &'static Label {
         if let Some(label) = self.labels.read().by_context.get(&context) {

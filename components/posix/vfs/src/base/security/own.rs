@@ -83,7 +83,7 @@ impl Security {
         }
         let own = self.monitor.context(subject.context());
         let is_same = own.with_range(*context.range()) == *context;
-        let privileges = self.monitor.rights(subject.context()).privileges;
+        let privileges = subject.privileges(self);
         match is_same && privileges.may_set_range(own.range(), context.range()) {
             true => Ok(self.subject(self.monitor.number(context)?)),
             false => Err(Denial::Privilege),

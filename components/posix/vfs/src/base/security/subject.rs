@@ -2,8 +2,8 @@
 use super::{Label, Level, SECURITY, Security, answers::Question, enforced, level::ONLY_LEVEL};
 use crate::base::credentials::Capabilities;
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicU64, Ordering};
-use interfaces::monitor::{Denial, Initial};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use interfaces::monitor::{Denial, DomainRights, Initial, Privileges};
 use labels::{Context, ContextId};
 use rt::sync::{Once, StaticRef};
 
@@ -18,8 +18,9 @@ pub struct SecuritySubject {
     label: &'static Label,
     /// The label of pipes and event files that its processes make.
     anonymous: StaticRef<Label>,
-    /// The capabilities that its domain leaves to a process.
+    /// The rights of its domain ([`DomainRights`]): the capabilities that it leaves to a process, and its privileges.
     capabilities: AtomicU64,
+    privileges: AtomicU32,
 }
 
 impl PartialEq for SecuritySubject {
@@ -48,6 +49,7 @@ impl SecuritySubject {
                     label: Label::of_new_object(),
                     anonymous: StaticRef::new(Label::of_new_object()),
                     capabilities: AtomicU64::new(u64::MAX),
+                    privileges: AtomicU32::new(Privileges::all().bits()),
                 })
             })
             .clone()
@@ -84,6 +86,12 @@ impl SecuritySubject {
         self.note_new_rights(security);
         Capabilities::from_bits_truncate(self.capabilities.load(Ordering::Relaxed))
     }
+    /// Returns the privileges of its domain.
+    #[inline]
+    pub(super) fn privileges(&self, security: &Security) -> Privileges {
+        self.note_new_rights(security);
+        Privileges::from_bits_truncate(self.privileges.load(Ordering::Relaxed))
+    }
     /// Returns the label of pipes and event files that its processes make: of its secrecy, and of the type that the policy names.
     pub fn anonymous(&self) -> &'static Label {
         if let Some(security) = enforced() {
@@ -94,8 +102,9 @@ impl SecuritySubject {
     /// Asks for the rights of its domain, and for the label of what its processes make.
     pub(super) fn note_rights(&self, security: &Security) {
         let monitor = &security.monitor;
-        let capabilities = monitor.rights(self.context).capabilities.0;
-        self.capabilities.store(capabilities, Ordering::Relaxed);
+        let DomainRights { privileges, capabilities } = monitor.rights(self.context);
+        self.capabilities.store(capabilities.0, Ordering::Relaxed);
+        self.privileges.store(privileges.bits(), Ordering::Relaxed);
         let place = monitor.initial(Initial::Anonymous);
         let made = place.and_then(|place| monitor.made(self.context, place));
         self.anonymous.set(made.map_or(self.label, |made| security.label(made)));
@@ -134,10 +143,12 @@ impl Security {
             return known.clone();
         }
         let bit = self.free_bit(&mut subjects);
-        let (label, capabilities) = (self.label(context), AtomicU64::new(0));
+        let label = self.label(context);
+        let (capabilities, privileges) = (AtomicU64::new(0), AtomicU32::new(0));
         let (level, anonymous) = (self.level(context), StaticRef::new(label));
         let subject =
-            Arc::new(SecuritySubject { context, bit, level, label, anonymous, capabilities });
+            SecuritySubject { context, bit, level, label, anonymous, capabilities, privileges };
+        let subject = Arc::new(subject);
         subject.note_rights(self);
         if bit != SecuritySubject::ALWAYS_ASKED {
             subjects.push(subject.clone());
