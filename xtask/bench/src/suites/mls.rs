@@ -71,7 +71,9 @@ const SHALLOW: &str = "/home/bench/paths: stat";
 const NAMES_BETWEEN: f64 = 5.0;
 /// The most instructions of a decision that is known.
 const DECISION_MAX: f64 = 5.0;
-/// Boots of a side: figures of waits differ from boot to boot.
+/// Rounds of a boot: figures of waits differ from time to time.
+const ROUNDS: u32 = 5;
+/// Boots of a side.
 pub const BOOTS: u32 = 3;
 
 /// Measures in so many boots of each side, prints and draws the rows that have `filter` in their names. The status is 1 if a row misses its bar.
@@ -109,7 +111,7 @@ fn measure(side: &Side, rows: &mut [Row]) -> Result<()> {
     let filter = names.join("|");
     let unit = Unit::Instructions;
     let filter = Some(filter.as_str());
-    let plan = Plan { unit, cpus: 1, rounds: 1, filter, suites: &PROBES, card: Card::None };
+    let plan = Plan { unit, cpus: 1, rounds: ROUNDS, filter, suites: &PROBES, card: Card::None };
     for measured in side.boot(&plan, &mut Rate::default())? {
         if let Some(row) = rows.iter_mut().find(|row| row.name == measured.name) {
             row.add(&side.name, &measured);
