@@ -3,7 +3,10 @@ use crate::{io_counts::Count, object::Process, task::Task, user_memory::User};
 use alloc::sync::{Arc, Weak};
 use core::any::Any;
 use interfaces::monitor::Privileges;
-use vfs::{Capabilities, Principal, StorageIo, security};
+use vfs::{
+    Capabilities, Principal, StorageIo,
+    security::{self, SecuritySubject},
+};
 
 fn count_of(io: StorageIo) -> Count {
     match io {
@@ -42,7 +45,8 @@ impl Task {
 impl User {
     /// Returns the account of the real user of `caller`, or root's where no task calls.
     pub fn of_caller(caller: &dyn Principal) -> Arc<User> {
-        Task::of(caller).map_or_else(|| User::of(0), |task| task.account())
+        let of_kernel = || User::of(0, SecuritySubject::kernel().level());
+        Task::of(caller).map_or_else(of_kernel, |task| task.account())
     }
 }
 

@@ -141,7 +141,7 @@ pub struct Task {
     pub has_made_segments: AtomicBool,
     /// The list of semaphore changes that are undone at its end, once it has asked for that.
     undo: Mutex<Option<Arc<UndoList>>>,
-    /// The account of its real user, kept from its first use on.
+    /// The account of its real user at its level, kept from its first use on.
     account: Mutex<Option<Arc<User>>>,
 }
 
@@ -273,13 +273,13 @@ impl Task {
             Some(_) => self.credentials.lock().subject.anonymous(),
         }
     }
-    /// Returns the account of its real user.
+    /// Returns the account of its real user at its level.
     pub fn account(&self) -> Arc<User> {
-        let user = self.real_user();
+        let (user, level) = (self.real_user(), self.process.level());
         let mut account = self.account.lock();
         match &*account {
-            Some(kept) if kept.id() == user => kept.clone(),
-            _ => account.insert(User::of(user)).clone(),
+            Some(kept) if kept.is_of(user, level) => kept.clone(),
+            _ => account.insert(User::of(user, level)).clone(),
         }
     }
     /// Whether the limits of users hold for it (`pipe_is_unprivileged_user` of Linux).

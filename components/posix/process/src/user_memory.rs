@@ -1,5 +1,7 @@
 //! [`User`]: memory of the kernel that a user's pipes and messages take, and its limits.
 //!
+//! In a system with a monitor a user has an account at each level, so that no level learns from its limits what another one uses.
+//!
 //! A pipe charges the pages that it may hold to the user who made it (pipe(7)). A message of a socket charges its cost to the
 //! user who made the sending socket, and one of a message queue to its sender, until it is received. Counts are atomic;
 //! `user_memory.users` guards the table of users alone. A task that makes a pipe, a socket or a message keeps its user's
@@ -13,7 +15,7 @@ use rt::{
     PAGE_BYTES, lock_class,
     sync::{Mutex, Once},
 };
-use vfs::Errno;
+use vfs::{Errno, security::Level};
 
 lock_class! {
     static LOCK = "user_memory.users";
@@ -22,12 +24,15 @@ lock_class! {
 /// Messages of one user may use one part in this many of memory.
 const MESSAGES_SHARE: usize = 4;
 
-static USERS: Mutex<BTreeMap<u32, Weak<User>>> = Mutex::new(&LOCK, BTreeMap::new());
+/// The accounts, by the user's id and the slot of the level.
+static USERS: Mutex<BTreeMap<(u32, usize), Weak<User>>> = Mutex::new(&LOCK, BTreeMap::new());
 
-/// The account of one user.
+/// The account of one user at one level.
 #[derive(Debug)]
 pub struct User {
     id: u32,
+    /// The slot of the level.
+    slot: usize,
     pipe_pages: AtomicUsize,
     message_bytes: AtomicUsize,
     locked_pages: AtomicU64,
@@ -35,21 +40,27 @@ pub struct User {
 }
 
 impl User {
-    /// Returns the account of the user with the real id `id`.
-    pub fn of(id: u32) -> Arc<User> {
-        let mut users = USERS.lock();
-        if let Some(user) = users.get(&id).and_then(Weak::upgrade) {
+    /// Returns the account of the user with the real id `id` at `level`.
+    pub fn of(id: u32, level: &Level) -> Arc<User> {
+        let (mut users, slot) = (USERS.lock(), level.slot());
+        if let Some(user) = users.get(&(id, slot)).and_then(Weak::upgrade) {
             return user;
         }
         let (pipe_pages, message_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (locked_pages, queue_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let user = Arc::new(User { id, pipe_pages, message_bytes, locked_pages, queue_bytes });
-        users.insert(id, Arc::downgrade(&user));
+        let user =
+            Arc::new(User { id, slot, pipe_pages, message_bytes, locked_pages, queue_bytes });
+        users.insert((id, slot), Arc::downgrade(&user));
         user
     }
     /// Returns the user id.
     pub fn id(&self) -> u32 {
         self.id
+    }
+    /// Returns whether it is that of the user `id` at `level`.
+    #[inline]
+    pub fn is_of(&self, id: u32, level: &Level) -> bool {
+        self.id == id && self.slot == level.slot()
     }
     /// Adds `by` to the number of pages that the user's pipes may hold. Returns the sum.
     pub fn add_pipe_pages(&self, by: isize) -> usize {
@@ -115,8 +126,9 @@ impl Drop for User {
     fn drop(&mut self) {
         let mut users = USERS.lock();
         // Another account may have replaced it meanwhile.
-        if users.get(&self.id).is_some_and(|user| user.strong_count() == 0) {
-            users.remove(&self.id);
+        let key = (self.id, self.slot);
+        if users.get(&key).is_some_and(|user| user.strong_count() == 0) {
+            users.remove(&key);
         }
     }
 }
@@ -135,15 +147,18 @@ pub fn frames() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfs::security::SecuritySubject;
 
     #[test]
     fn a_user_has_one_account_as_long_as_anything_is_charged() {
-        let one = User::of(4711);
+        let subject = SecuritySubject::kernel();
+        let of = |id| User::of(id, subject.level());
+        let one = of(4711);
         assert_eq!(one.add_pipe_pages(16), 16);
-        assert_eq!(User::of(4711).add_pipe_pages(-6), 10);
-        assert_eq!(User::of(4712).add_pipe_pages(0), 0);
+        assert_eq!(of(4711).add_pipe_pages(-6), 10);
+        assert_eq!(of(4712).add_pipe_pages(0), 0);
         drop(one);
-        assert_eq!(User::of(4711).add_pipe_pages(0), 0);
-        assert!(!USERS.lock().contains_key(&4711));
+        assert_eq!(of(4711).add_pipe_pages(0), 0);
+        assert!(!USERS.lock().contains_key(&(4711, 0)));
     }
 }

@@ -24,7 +24,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use interfaces::file_system::{Attributes, FileType};
 use memory::AddressSpace;
 use process::{
@@ -36,7 +36,11 @@ use process::{
 };
 use rt::{lock_class, memory::Charge, sync::Mutex};
 use sysv::prioritized::{PRIORITIES, PrioritizedMessage, PriorityQueue, Sent};
-use vfs::{Capabilities, Credentials, Errno, generated, poll::WaitQueue, security::Label};
+use vfs::{
+    Capabilities, Credentials, Errno, generated,
+    poll::WaitQueue,
+    security::{LEVEL_SLOTS, Label, Sequence},
+};
 
 lock_class! {
     static STATE = "ipc.queue";
@@ -49,12 +53,10 @@ const FILE_BYTES: u64 = 80;
 const MESSAGES_HARD: i64 = 65_536;
 const BYTES_HARD: i64 = 16 << 20;
 
-/// Number of queues, including those without a name.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Numbers of queues that subjects of each level have made, including those without a name.
+static LIVE: [AtomicUsize; LEVEL_SLOTS] = [const { AtomicUsize::new(0) }; LEVEL_SLOTS];
 /// Number of processes that are to be notified.
 static NOTICES: AtomicUsize = AtomicUsize::new(0);
-/// The inode number of the next queue.
-static NEXT_INODE: AtomicU64 = AtomicU64::new(directory::ROOT_INODE + 1);
 
 /// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +168,7 @@ impl Drop for Charged {
 }
 
 /// Counts a queue as long as this exists.
-struct CountedQueue;
+struct CountedQueue(&'static AtomicUsize);
 
 impl CountedQueue {
     /// # Errors
@@ -177,8 +179,9 @@ impl CountedQueue {
             false => limits::POSIX_QUEUES.get() as usize,
         };
         let more = |now: usize| (now < most).then_some(now + 1);
-        match LIVE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(CountedQueue),
+        let live = LIVE.get(who.subject.level().slot()).ok_or(Errno::ENOSPC)?;
+        match live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(CountedQueue(live)),
             Err(_) => Err(Errno::ENOSPC),
         }
     }
@@ -186,7 +189,7 @@ impl CountedQueue {
 
 impl Drop for CountedQueue {
     fn drop(&mut self) {
-        LIVE.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -231,7 +234,7 @@ impl PosixQueue {
         let user = task.account();
         user.add_queue_bytes(bytes, task.process.limits.soft(Resource::MessageQueues))?;
         let charged = Charged { user, bytes };
-        let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
+        let inode = directory::ROOT_INODE + who.subject.level().next(Sequence::Anonymous);
         let owner = (who.user.fs, who.group.fs);
         let attributes = Attributes {
             size: FILE_BYTES,
