@@ -1,9 +1,10 @@
 //! `./x crash`: kills QEMU at a random moment of a file workload. `e2fsck -p` must repair the disk
 //! without a question, and all data that fsync made durable must be there (issue "A disk you can
-//! trust").
+//! trust"). With labels, each file must have its own, also those of programs of several levels in a multilevel directory.
 //!
 //! A round follows from the seed and its number alone. `build/crash.state` says which comes next, so an
 //! interrupted campaign goes on where it was; the disk of a round that failed is kept.
+mod levels;
 mod patterns;
 
 use anyhow::{Result, bail};
@@ -21,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use workload::{Files, Model, label_of};
+use workload::{Files, LEVELS, Model, hidden_at, label_of};
 
 /// Options of `crash`.
 #[derive(clap::Args, Clone, Debug)]
@@ -60,6 +61,9 @@ const LABELLED_SYSTEM: &str = "mls";
 /// The folder that the workload writes.
 const FOLDER: &str = "crash";
 const WORKERS: u64 = 4;
+/// The multilevel directory in which programs of levels work, each in a folder of this name.
+const SHARED: &str = "crash-shared";
+const SHARED_NAME: &str = "work";
 /// Longest life of the workload before the kill.
 const LONGEST_LIFE_MS: u64 = 4_000;
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -189,11 +193,14 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     // The time is the same for a given seed and number; the point of the workload at which it falls
     // depends on the machine.
     let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
-    let told = kill_after(&config, seed, life)?;
+    let told = kill_after(options, &config, seed, life)?;
     let mended = disk::fsck(&disk, Fsck::Mend)?.and(disk::fsck(&disk, Fsck::Look)?);
-    let mut verdict = mended.and_then(|()| judge(&disk, seed, &told));
+    let mut verdict = mended.and_then(|()| judge(&disk, seed, &told, &folders(options)));
     if options.labelled && verdict.is_ok() {
         verdict = judge_labels(&disk)?;
+    }
+    if options.labelled && verdict.is_ok() {
+        verdict = levels::judge(&disk)?;
     }
     if verdict.is_ok() {
         fs::remove_file(&disk)?;
@@ -202,10 +209,17 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     Ok(Round { steps: told.values().sum(), verdict })
 }
 
-/// Runs the workload for `life` after its first durable step. Returns the number of steps that each
+/// Runs the workload for `life` after its first durable steps. Returns the number of steps that each
 /// worker reported.
-fn kill_after(config: &Config, seed: u64, life: Duration) -> Result<BTreeMap<u64, u64>> {
-    let command = format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS}");
+fn kill_after(
+    options: &Options,
+    config: &Config,
+    seed: u64,
+    life: Duration,
+) -> Result<BTreeMap<u64, u64>> {
+    let shared = if options.labelled { format!("/{SHARED}") } else { String::new() };
+    let command =
+        format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS} {shared}");
     let output = session::Captured::default();
     let error = session::Captured::default();
     let streams = session::Streams {
@@ -215,7 +229,9 @@ fn kill_after(config: &Config, seed: u64, life: Duration) -> Result<BTreeMap<u64
     };
     let mut running = guest::start_session(config, &command, streams)?;
     let start = Instant::now();
-    while output.is_empty() {
+    // Half of the seeds begin their life with the first step of any worker, and half when each has done one.
+    let least = if seed.is_multiple_of(2) { folders(options).len() } else { 1 };
+    while steps_told(&output.text()).len() < least {
         if start.elapsed() > BOOT_LIMIT || running.child.try_wait()?.is_some() {
             running.child.kill()?;
             running.child.wait()?;
@@ -247,16 +263,56 @@ fn steps_told(text: &str) -> BTreeMap<u64, u64> {
     told
 }
 
-fn judge(disk: &Path, seed: u64, told: &BTreeMap<u64, u64>) -> Result<(), String> {
-    let system = ext4_view::Ext4::load_from_path(disk).map_err(|error| format!("{error}"))?;
-    for worker in 0..WORKERS {
-        let folder = PathBuf::from(format!("/{FOLDER}/w{worker}"));
-        let mut found = Files::new();
-        collect(&system, &folder, "", &mut found).map_err(|error| format!("{error}"))?;
+/// Returns the folders of the workers, in their order.
+fn folders(options: &Options) -> Vec<PathBuf> {
+    let plain = (0..WORKERS).map(|worker| PathBuf::from(format!("/{FOLDER}/w{worker}")));
+    let levels = LEVELS.iter().filter(|_| options.labelled).map(|level| {
+        let shared = PathBuf::from(format!("/{SHARED}"));
+        let hidden = hidden_at(level).map(|(name, _)| name);
+        shared.join(hidden.unwrap_or_default()).join(SHARED_NAME)
+    });
+    plain.chain(levels).collect()
+}
+
+fn judge(
+    disk: &Path,
+    seed: u64,
+    told: &BTreeMap<u64, u64>,
+    folders: &[PathBuf],
+) -> Result<(), String> {
+    for (worker, folder) in (0..).zip(folders) {
+        let found = contents(disk, folder).map_err(|error| format!("{error:#}"))?;
         let steps = told.get(&worker).copied().unwrap_or(0);
         Model::new(seed, worker)
             .judge(steps, &found)
             .map_err(|why| format!("worker {worker} after {steps} steps: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Returns the files below a folder of a disk, by their names there.
+fn contents(disk: &Path, folder: &Path) -> Result<Files> {
+    let tree = disk::extracted(disk, folder)?;
+    let mut found = Files::new();
+    if let Some(name) = folder.file_name() {
+        read_tree(&tree.join(name), "", &mut found)?;
+    }
+    fs::remove_dir_all(tree)?;
+    Ok(found)
+}
+
+fn read_tree(folder: &Path, prefix: &str, found: &mut Files) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        let name = format!("{prefix}{}", name.to_string_lossy());
+        if path.is_dir() {
+            read_tree(&path, &format!("{name}/"), found)?;
+        } else {
+            found.insert(name, fs::read(path)?);
+        }
     }
     Ok(())
 }

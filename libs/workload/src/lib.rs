@@ -69,6 +69,28 @@ pub fn label_of(name: &str) -> &'static str {
     LABELS.get(sum % LABELS.len()).copied().unwrap_or_default()
 }
 
+/// The levels of the workers that share a multilevel directory.
+pub const LEVELS: [&str; 3] = ["s0", "s1", "s2:c1"];
+/// The label of that directory, whose level is the first one.
+pub const SHARED_LABEL: &str = "system_u:object_r:tmp_root_t:s0";
+
+/// Returns the context of a worker of a level.
+pub fn subject_at(level: &str) -> String {
+    format!("user_u:user_r:user_t:{level}")
+}
+
+/// Returns the label of all that such a worker makes in the multilevel directory.
+pub fn label_at(level: &str) -> String {
+    format!("user_u:object_r:tmp_t:{level}")
+}
+
+/// Returns the name and the label of the directory in which a worker of a level finds itself there: none for the level of the
+/// multilevel directory.
+pub fn hidden_at(level: &str) -> Option<(String, String)> {
+    let label = SHARED_LABEL.strip_suffix(level).is_none();
+    label.then(|| (format!(".mls:{level}"), SHARED_LABEL.replace("s0", level)))
+}
+
 /// The state of a worker: its files after the steps taken so far.
 #[derive(Clone, Debug)]
 pub struct Model {

@@ -355,6 +355,21 @@ pub fn labels(image: &Path, paths: &[String]) -> Result<Vec<String>> {
     Ok(answers.map(label).collect())
 }
 
+/// Copies a folder of an image, if it is there, to a new folder of the host, and returns that. Parts of files that were allocated and not
+/// written are zero, as e2fsprogs reads them.
+///
+/// # Errors
+/// Fails if debugfs does not start, or a folder cannot be made.
+pub fn extracted(image: &Path, folder: &Path) -> Result<PathBuf> {
+    let tree = image.with_extension("tree");
+    let _ = fs::remove_dir_all(&tree);
+    fs::create_dir(&tree)?;
+    let request = format!("rdump \"{}\" \"{}\"", folder.display(), tree.display());
+    let mut debugfs = Command::new("/sbin/debugfs");
+    debugfs.arg("-R").arg(request).arg(image).output().context("starting debugfs")?;
+    Ok(tree)
+}
+
 /// A root with the campaigns' programs in /abi.
 ///
 /// # Errors

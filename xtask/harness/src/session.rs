@@ -167,9 +167,10 @@ impl Captured {
         self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
     }
 
-    /// Nothing was written yet.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().is_ok_and(|bytes| bytes.is_empty())
+    /// Returns the text that was written so far, which stays.
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().map(|bytes| bytes.clone()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
