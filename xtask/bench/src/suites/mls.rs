@@ -71,10 +71,10 @@ const SHALLOW: &str = "/home/bench/paths: stat";
 const NAMES_BETWEEN: f64 = 5.0;
 /// The most instructions of a decision that is known.
 const DECISION_MAX: f64 = 5.0;
-/// Rounds of a boot: figures of waits differ from time to time.
-const ROUNDS: u32 = 5;
-/// Boots of a side.
+/// Boots of a side of Linux.
 pub const BOOTS: u32 = 3;
+/// Boots of a side of Skerry for each one of Linux, whose takes minutes: figures of waits differ from boot to boot.
+const SKERRY_BOOTS: u32 = 4;
 
 /// Measures in so many boots of each side, prints and draws the rows that have `filter` in their names. The status is 1 if a row misses its bar.
 ///
@@ -93,7 +93,8 @@ pub fn run(filter: Option<&str>, boots: u32) -> Result<u8> {
         .collect();
     for name in SIDES {
         let side = Side::new(name, &image, &Features::default())?;
-        for _ in 0..boots {
+        let times = if [LINUX, SELINUX].contains(&name) { 1 } else { SKERRY_BOOTS };
+        for _ in 0..boots * times {
             measure(&side, &mut rows)?;
         }
     }
@@ -111,7 +112,7 @@ fn measure(side: &Side, rows: &mut [Row]) -> Result<()> {
     let filter = names.join("|");
     let unit = Unit::Instructions;
     let filter = Some(filter.as_str());
-    let plan = Plan { unit, cpus: 1, rounds: ROUNDS, filter, suites: &PROBES, card: Card::None };
+    let plan = Plan { unit, cpus: 1, rounds: 1, filter, suites: &PROBES, card: Card::None };
     for measured in side.boot(&plan, &mut Rate::default())? {
         if let Some(row) = rows.iter_mut().find(|row| row.name == measured.name) {
             row.add(&side.name, &measured);
