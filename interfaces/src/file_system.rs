@@ -12,7 +12,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces_macro::interface;
 use rt::{PAGE_BYTES, memory::Frame};
 
-pub use attributes::{LABEL_NAME, NewAcls, NewInode};
+pub use attributes::{LABEL_NAME, LEVEL_SLOTS, NewAcls, NewInode};
 pub use directory::{DirectoryEntry, TakeEntry, list_directory};
 pub use requests::{Allocation, MountAccess, Seek, SyncKind, XattrMode};
 pub use stored::Stored;

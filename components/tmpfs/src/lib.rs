@@ -27,7 +27,7 @@ use interfaces::{
     block::Block,
     file_system::{
         Attributes, Backing, FileSystem, FileSystemUsage, FileTime, FileType, FsError, InodeNumber,
-        MountInfo, NewAcls, NewInode, XattrMode,
+        LEVEL_SLOTS, MountInfo, NewAcls, NewInode, XattrMode,
     },
     offer::Offer,
 };
@@ -66,8 +66,6 @@ impl Default for Options {
     }
 }
 
-/// The number of slots of levels ([`NewInode::level`]).
-const LEVEL_SLOTS: usize = 64;
 /// The slot's place in an inode's number.
 const SLOT_SHIFT: u32 = 40;
 
@@ -163,14 +161,14 @@ impl FileSystem for Tmpfs {
                 target: &[],
                 now: self.made,
                 label: &[],
-                level: 0,
+                level: None,
                 acls: NewAcls::default(),
             },
         ))
     }
 
     fn new_inode(&self, new: &NewInode<'_>) -> Result<InodeNumber, FsError> {
-        let slot = new.level.min(LEVEL_SLOTS - 1);
+        let slot = new.level.unwrap_or(0).min(LEVEL_SLOTS - 1);
         let start = (slot as u64) << SLOT_SHIFT;
         self.space.part(start).take_inode_bytes(INODE_BYTES)?;
         let given = self.given.get(slot).map_or(0, |given| given.fetch_add(1, Relaxed));

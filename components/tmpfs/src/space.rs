@@ -2,9 +2,9 @@
 //!
 //! As on Linux (`free_ispace` of mm/shmem.c since 6.6), an inode is charged as [`INODE_BYTES`] of memory, and so is each
 //! further link; extended attributes and long targets are charged against the same limit. So every part of a tmpfs has a limit.
-use crate::{LEVEL_SLOTS, slot_of};
+use crate::slot_of;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use interfaces::file_system::{FileSystemUsage, FsError, InodeNumber};
+use interfaces::file_system::{FileSystemUsage, FsError, InodeNumber, LEVEL_SLOTS};
 use rt::PAGE_BYTES;
 
 /// Memory that an inode is charged as (`BOGO_INODE_SIZE` of Linux).

@@ -17,7 +17,7 @@ fn new_inode(target: &[u8]) -> NewInode<'_> {
         target,
         now: NOW,
         label: &[],
-        level: 0,
+        level: None,
         acls: NewAcls::default(),
     }
 }
@@ -47,7 +47,7 @@ fn the_root_is_what_the_options_say() {
 fn each_level_has_the_limits_for_itself() {
     let fs =
         new(Options { size_bytes: Some(8192), inodes: Some(3), ..Options::default() }).unwrap();
-    let of_level = |level| fs.new_inode(&NewInode { level, ..new_inode(b"") });
+    let of_level = |level| fs.new_inode(&NewInode { level: Some(level), ..new_inode(b"") });
     let file = of_level(1).unwrap();
     fs.reserve(file, 2).unwrap();
     assert_eq!(fs.reserve(file, 1), Err(FsError::NoSpace));

@@ -9,6 +9,9 @@ use super::{Attributes, FileTime, FileType, InodeNumber};
 /// Name of the extended attribute that is an inode's security label.
 pub const LABEL_NAME: &[u8] = b"security.selinux";
 
+/// The number of slots of levels ([`NewInode::level`]); the first is that of the kernel's level.
+pub const LEVEL_SLOTS: usize = 64;
+
 /// The attributes of a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewInode<'a> {
@@ -29,9 +32,9 @@ pub struct NewInode<'a> {
     /// Its security label, the value of the extended attribute [`LABEL_NAME`]; an empty one stands for none. It is stored in
     /// the operation that makes the inode, so no inode with a name lacks it, a crash included.
     pub label: &'a [u8],
-    /// The slot of its maker's level, below 64: a file system that numbers inodes in turn does so for each slot alone, so that no
-    /// level sees how many inodes another one makes. It is 0 in a system without levels.
-    pub level: usize,
+    /// The slot of its maker's level, below [`LEVEL_SLOTS`]: a file system numbers inodes for each slot alone, so that no level sees
+    /// how many inodes another one makes. `None` in a system without levels.
+    pub level: Option<usize>,
     /// Its access control lists.
     pub acls: NewAcls<'a>,
 }

@@ -140,8 +140,8 @@ fn make(
     if new.file_type == FileType::Symlink {
         check_target(volume, new.target)?;
     }
-    let number = inodes::allocate(volume, operation, parent, kind)?;
-    let generation = volume.groups()?.next_generation();
+    let number = inodes::allocate(volume, operation, parent, (kind, new.level))?;
+    let generation = volume.groups()?.numbers.next_generation(new.level);
     let attributes = Attributes {
         inode: u64::from(number),
         file_type: new.file_type,

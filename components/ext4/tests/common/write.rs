@@ -77,7 +77,7 @@ pub fn new(file_type: FileType) -> NewInode<'static> {
         target: b"",
         now: NOW,
         label: &[],
-        level: 0,
+        level: None,
         acls: NewAcls::default(),
     }
 }

@@ -6,14 +6,19 @@
 //! ```
 //! Dirty pages are written first, with FIEMAP_FLAG_SYNC or without, so that every extent has its blocks. Extended
 //! attributes in blocks of their own (FIEMAP_FLAG_XATTR) are not reported (`EBADR`).
-use interfaces::file_system::Stored;
+//!
+//! A caller that does not see other levels is not told which blocks a file has, nor into how many runs they fall: these depend on the
+//! blocks that other levels take.
+use interfaces::{file_system::Stored, monitor::Privileges};
 use process::call::Call;
-use vfs::{Errno, OpenFile, file::RangeSteps};
+use vfs::{Errno, OpenFile, file::RangeSteps, security};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const FLAG_SYNC: u32 = 1;
 /// Flag of an extent: it is the last one.
 const LAST: u32 = 1;
+/// Flag of an extent: its place is not told.
+const UNKNOWN: u32 = 2;
 /// Flag of an extent: it is not made of whole blocks.
 const NOT_ALIGNED: u32 = 0x100;
 /// Flag of an extent: it is stored beside the inode.
@@ -106,11 +111,15 @@ fn report(
 ) -> Result<(), Errno> {
     let block = u64::from(file.vnode().instance().info().block_bytes.max(1));
     let end = request.start + request.length;
+    let sees_places = security::has(&call.task.credentials().subject, Privileges::SEE_ALL);
     let mut position = request.start / block * block;
     let mut known: Option<Extent> = None;
     while position < end {
         let (stored, length) = file.vnode().on_storage(position, end - position)?;
-        if let Some(next) = extent(stored, position, length)
+        let next = extent(stored, position, length)
+            .map(|next| if sees_places { next } else { next.unplaced() });
+        if let Some(next) = next
+            && !known.as_mut().is_some_and(|before| before.grows_by(&next))
             && let Some(before) = known.replace(next)
             && put(call, at, request, &before)?.is_full()
         {
@@ -125,6 +134,24 @@ fn report(
         put(call, at, request, &Extent { flags: last.flags | LAST, ..last })?;
     }
     Ok(())
+}
+
+impl Extent {
+    /// Returns the extent without its place.
+    fn unplaced(self) -> Extent {
+        Extent { physical: 0, flags: self.flags | UNKNOWN, ..self }
+    }
+
+    /// Adds an extent whose place is not told, if it continues this one.
+    fn grows_by(&mut self, next: &Extent) -> bool {
+        let continues = next.flags & UNKNOWN != 0
+            && next.flags == self.flags
+            && self.logical.checked_add(self.length) == Some(next.logical);
+        if continues {
+            self.length = self.length.saturating_add(next.length);
+        }
+        continues
+    }
 }
 
 fn extent(stored: Stored, logical: u64, length: u64) -> Option<Extent> {

@@ -3,15 +3,21 @@
 //! This is Orlov's allocator: a directory under the root goes to the group with the fewest directories
 //! among those with more than the average free, so that trees spread; any other goes to its parent's
 //! group, or a near one that is not much fuller than the average. Files go to their directory's group.
+//! In a system with levels each has its own part of a group's inodes ([`super::numbers`]).
 //!
 //! Source: Linux fs/ext4/ialloc.c; G. Orlov, "Directory allocation algorithm for FFS" (2001).
-use super::{bitmap, blocks, descriptor::bring, group::Group};
+use super::{bitmap, blocks, descriptor::bring, group::Group, numbers::InodePart};
 use crate::{
-    layout::{raw::group::INODES_UNUSED, superblock::ROOT_INODE, volume::Volume},
-    store::{checksum::crc32c, class::Class, log::Operation},
+    layout::{
+        raw::group::{INODES_UNUSED, TABLE_CLEARED},
+        superblock::ROOT_INODE,
+        volume::Volume,
+    },
+    store::{cache::BlockRef, checksum::crc32c, class::Class, device::Piece, log::Operation},
 };
+use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering::*};
-use interfaces::file_system::FsError;
+use interfaces::{block::SECTOR_BYTES, file_system::FsError};
 use rt::PAGE_BYTES;
 
 /// The kind of an inode, which decides its place.
@@ -23,7 +29,7 @@ pub(crate) enum InodeKind {
     Other,
 }
 
-/// Allocates an inode near `parent`. Its entry in the table is not changed.
+/// Allocates an inode near `parent`, for a maker of a level if there are levels. Its entry in the table is not changed.
 ///
 /// # Errors
 /// [`FsError::NoSpace`]; [`FsError::Corrupt`] for a malformed bitmap; errors of I/O.
@@ -31,22 +37,68 @@ pub(crate) fn allocate(
     volume: &Volume,
     operation: &Operation<'_>,
     parent: u32,
-    kind: InodeKind,
+    (kind, level): (InodeKind, Option<usize>),
 ) -> Result<u32, FsError> {
-    let groups = volume.groups()?;
     let (home, _) = volume.geometry.inode_group(parent).ok_or(FsError::Corrupt)?;
-    let first = match kind {
-        InodeKind::Other => home,
-        InodeKind::Directory => place_directory(volume, home, parent)?,
+    let found = match level {
+        Some(level) => allocate_for(volume, operation, (level, kind), (home, parent))?,
+        None => {
+            let first = match kind {
+                InodeKind::Other => home,
+                InodeKind::Directory => place_directory(volume, home, parent)?,
+            };
+            near(volume, first, |number| take(volume, operation, (number, kind), None))?
+        }
     };
-    for step in 0..groups.count() {
-        let number = ((u64::from(first) + u64::from(step)) % u64::from(groups.count())) as u32;
-        if let Some(found) = take(volume, operation, number, kind)? {
-            operation.note_inode(found);
-            return Ok(found);
+    let found = found.ok_or(FsError::NoSpace)?;
+    operation.note_inode(found);
+    Ok(found)
+}
+
+/// Calls `take` with the groups from `first` on until it finds an inode.
+fn near(
+    volume: &Volume,
+    first: u32,
+    mut take: impl FnMut(u32) -> Result<Option<u32>, FsError>,
+) -> Result<Option<u32>, FsError> {
+    let count = volume.groups()?.count();
+    for step in 0..count {
+        let number = ((u64::from(first) + u64::from(step)) % u64::from(count)) as u32;
+        if let Some(found) = take(number)? {
+            return Ok(Some(found));
         }
     }
-    Err(FsError::NoSpace)
+    Ok(None)
+}
+
+/// Allocates an inode near the directory `parent`, whose group is `home`, among those of a level as long as there are any. Nothing
+/// that other levels do decides its place.
+fn allocate_for(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    (level, kind): (usize, InodeKind),
+    (home, parent): (u32, u32),
+) -> Result<Option<u32>, FsError> {
+    let groups = volume.groups()?;
+    let first = match kind {
+        InodeKind::Directory if parent == ROOT_INODE => groups.numbers.place(level, groups.count()),
+        _ => home,
+    };
+    for part in [InodePart::Own, InodePart::Shared, InodePart::Whole] {
+        if part == InodePart::Own && groups.numbers.is_full(level) {
+            continue;
+        }
+        let range = part.range(level, volume.geometry.inodes_per_group as usize);
+        let take = |number| take(volume, operation, (number, kind), Some(&range));
+        let found = near(volume, first, take)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        if part == InodePart::Own {
+            groups.numbers.note_full(level);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the group at which the search for the inode of a directory in `parent`, whose group is `home`, begins.
@@ -86,34 +138,46 @@ fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
     crc32c(volume.geometry.checksum_seed, bits.get(..covered).unwrap_or(bits))
 }
 
+/// Takes an inode of a group, among those of `part` if there are levels.
 fn take(
     volume: &Volume,
     operation: &Operation<'_>,
-    number: u32,
-    kind: InodeKind,
+    (number, kind): (u32, InodeKind),
+    part: Option<&Range<usize>>,
 ) -> Result<Option<u32>, FsError> {
     let groups = volume.groups()?;
-    let geometry = &volume.geometry;
-    let per_group = geometry.inodes_per_group;
-    let reserved = if number == 0 { geometry.first_inode as usize - 1 } else { 0 };
+    let per_group = volume.geometry.inodes_per_group;
+    let reserved = if number == 0 { volume.geometry.first_inode as usize - 1 } else { 0 };
     let mut group = groups.lock(number)?;
     if group.free_inodes == 0 {
         return Ok(None);
     }
-    let from = reserved.max(group.inodes_in_use as usize);
+    let first = reserved.max(group.inodes_in_use as usize);
+    let range = part.map_or(first..per_group as usize, |part| first.max(part.start)..part.end);
+    if part.is_some() {
+        if !has_free(volume, &group, range.clone())? {
+            return Ok(None);
+        }
+        clear_table(volume, operation, (number, &mut group))?;
+    }
     let table = group.inode_table;
     let found = change(volume, operation, number, &mut group, |bits| {
-        let bit = bitmap::find_clear(bits, from, per_group as usize)?;
+        let bit = bitmap::find_clear(bits, range.start, range.end)?;
         let unused = chunk_of(volume, table, bit)
             .filter(|(_, inodes)| bitmap::run_at(bits, inodes.start, inodes.len()) == inodes.len());
         bitmap::set(bits, bit, 1);
         Some((bit, unused.map(|(chunk, _)| chunk)))
     })?;
-    group.inodes_in_use = found.map_or(per_group, |(bit, _)| bit as u32 + 1);
+    if range.start == first {
+        group.inodes_in_use = found.map_or(per_group, |(bit, _)| bit as u32 + 1);
+    }
     let Some((bit, unused)) = found else { return Ok(None) };
     if let Some(chunk) = unused {
         // As on Linux, the chunk need not be read, because no inode in it is in use.
         volume.store.put_zeroes(chunk)?;
+        if part.is_some() {
+            clear_chunk(volume, operation, chunk)?;
+        }
     }
     group.free_inodes -= 1;
     group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
@@ -124,6 +188,65 @@ fn take(
     // A group with inodes in use has a bitmap of its blocks.
     blocks::initialise(volume, operation, number, &mut group)?;
     Ok(Some(number * per_group + bit as u32 + 1))
+}
+
+/// Returns whether an inode of `range` in a group is free.
+fn has_free(volume: &Volume, group: &Group, range: Range<usize>) -> Result<bool, FsError> {
+    if range.is_empty() || group.has_unused_inodes() {
+        return Ok(!range.is_empty());
+    }
+    let block = volume.store.block(group.inode_bitmap)?;
+    verify(volume, group, &block)?;
+    Ok(bitmap::find_clear(block.bytes(), range.start, range.end).is_some())
+}
+
+/// Clears the inodes of a group that were never used, unless somebody has: they are meaningless, and a program that checks the volume
+/// looks at all inodes before the last one in use.
+fn clear_table(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    (number, group): (u32, &mut Group),
+) -> Result<(), FsError> {
+    let geometry = &volume.geometry;
+    if group.unused_inodes == 0 || group.flags & TABLE_CLEARED != 0 {
+        return Ok(());
+    }
+    let (block_bytes, page) = (geometry.block_bytes as u64, PAGE_BYTES as u64);
+    let start = group.inode_table.checked_mul(block_bytes).ok_or(FsError::Corrupt)?;
+    let used = u64::from(geometry.inodes_per_group.saturating_sub(group.unused_inodes));
+    let from = start + used * geometry.inode_bytes as u64;
+    let end = start + geometry.table_blocks() * block_bytes;
+    // A chunk with other contents is changed as these are.
+    let whole = from.next_multiple_of(page)..end / page * page;
+    for block in from / block_bytes..end / block_bytes {
+        let at = block * block_bytes;
+        if !whole.contains(&at) {
+            let first = from.saturating_sub(at) as usize;
+            volume.store.modify(operation, block, Class::Other, |bytes| {
+                bytes.get_mut(first..).unwrap_or_default().fill(0);
+            })?;
+        }
+    }
+    // The others are in nobody's use: `clear_chunk` clears a copy of them in the cache when it is used. These writes are durable
+    // before the transaction that makes the inodes known.
+    let pieces: Vec<Piece<'_>> =
+        whole.step_by(PAGE_BYTES).map(|at| (at / SECTOR_BYTES as u64, &ZEROES[..])).collect();
+    volume.store.device.write(&pieces)?;
+    bring(&volume.store, geometry, operation, (number, group))?;
+    group.flags |= TABLE_CLEARED;
+    Ok(())
+}
+
+/// The contents of a chunk without inodes.
+static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// Clears a chunk of an inode table in which no inode is in use, and which may be in the cache as it was before [`clear_table`].
+fn clear_chunk(volume: &Volume, operation: &Operation<'_>, chunk: u64) -> Result<(), FsError> {
+    let in_chunk = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
+    for block in chunk * in_chunk..(chunk + 1) * in_chunk {
+        volume.store.modify(operation, block, Class::Other, |bytes| bytes.fill(0))?;
+    }
+    Ok(())
 }
 
 /// Returns the chunk of the device with inode `bit` of the inode table at block `table`, and the inodes
@@ -151,9 +274,7 @@ fn change<T>(
     let inodes = volume.geometry.inodes_per_group as usize;
     let was_unused = group.has_unused_inodes();
     if !was_unused && !group.unsummed.inodes && volume.geometry.has_checksums() {
-        let (mask, sum) = (group.checksum_mask(&volume.geometry), group.inode_bitmap_checksum);
-        let block = volume.store.block(group.inode_bitmap)?;
-        block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
+        verify(volume, group, &volume.store.block(group.inode_bitmap)?)?;
     }
     bring(&volume.store, &volume.geometry, operation, (number, group))?;
     let result = volume.store.modify(operation, group.inode_bitmap, Class::Other, |bytes| {
@@ -170,6 +291,15 @@ fn change<T>(
     }
     group.unsummed.inodes = true;
     Ok(result)
+}
+
+/// Compares the bitmap of a group with its checksum, if that is up to date.
+fn verify(volume: &Volume, group: &Group, bitmap: &BlockRef) -> Result<(), FsError> {
+    if group.unsummed.inodes || !volume.geometry.has_checksums() {
+        return Ok(());
+    }
+    let (mask, sum) = (group.checksum_mask(&volume.geometry), group.inode_bitmap_checksum);
+    bitmap.verify(|bytes| checksum(volume, bytes) & mask == sum)
 }
 
 /// Updates the checksum of the bitmap of a group.
@@ -191,10 +321,7 @@ pub(crate) fn is_used(volume: &Volume, inode: u32) -> Result<bool, FsError> {
         return Ok(false);
     }
     let block = volume.store.block(group.inode_bitmap)?;
-    if !group.unsummed.inodes && volume.geometry.has_checksums() {
-        let (mask, sum) = (group.checksum_mask(&volume.geometry), group.inode_bitmap_checksum);
-        block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
-    }
+    verify(volume, &group, &block)?;
     Ok(bitmap::is_set(block.bytes(), bit as usize))
 }
 
@@ -228,6 +355,7 @@ pub(crate) fn free(
         group.directories = group.directories.saturating_sub(1);
     }
     groups.free_inodes.fetch_add(1, Relaxed);
+    groups.numbers.note_freed(bit as usize, volume.geometry.inodes_per_group as usize);
     operation.drop_inode(inode);
     Ok(())
 }

@@ -16,6 +16,7 @@ mod free;
 mod group;
 pub(crate) mod inodes;
 mod layout;
+mod numbers;
 pub(crate) mod seal;
 mod space;
 
@@ -24,9 +25,10 @@ use crate::{
     store::Store,
 };
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use group::Group;
 use interfaces::file_system::{FsError, ReservedFor};
+use numbers::Numbers;
 use rt::{
     lock_class,
     memory::Charge,
@@ -61,8 +63,8 @@ pub(crate) struct Groups {
     pub(crate) orphans: Orphans,
     /// A file of 2 GiB or more was made.
     pub(crate) has_large_file: AtomicBool,
-    /// Generation number of the next inode.
-    generation: AtomicU32,
+    /// The numbers that levels took.
+    pub(crate) numbers: Numbers,
     _charge: Charge,
 }
 
@@ -105,7 +107,7 @@ impl Groups {
             free_inodes: AtomicU64::new(free_inodes),
             orphans: Orphans::new(),
             has_large_file: AtomicBool::new(false),
-            generation: AtomicU32::new(u32::from_le_bytes(seed)),
+            numbers: Numbers::new(u32::from_le_bytes(seed)),
             _charge: charge,
         })
     }
@@ -213,10 +215,5 @@ impl Groups {
                 self.space.release(released);
             }
         }
-    }
-
-    /// Returns a generation number for a new inode.
-    pub(crate) fn next_generation(&self) -> u32 {
-        self.generation.fetch_add(0x9e37_79b9, Relaxed)
     }
 }

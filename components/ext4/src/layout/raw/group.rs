@@ -13,6 +13,8 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const INODES_UNUSED: u16 = 1;
 /// `bg_flags`: the block bitmap was never made.
 pub(crate) const BLOCKS_UNUSED: u16 = 2;
+/// `bg_flags`: the inodes that were never used are zeroes.
+pub(crate) const TABLE_CLEARED: u16 = 4;
 /// Offset of the checksum.
 pub(crate) const CHECKSUM_OFFSET: usize = 30;
 

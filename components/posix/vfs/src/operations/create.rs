@@ -106,7 +106,7 @@ impl NewFile<'_> {
                 Some(label) if directory.instance().stores_labels() => label.text(),
                 _ => &[],
             },
-            level: who.subject.level().slot(),
+            level: who.subject.level().of_inodes(),
             acls: match &inherited.lists {
                 None => NewAcls::default(),
                 Some(lists) => NewAcls { access: &lists.access, default: &lists.default },

@@ -66,7 +66,7 @@ impl Shelf {
             target: b"",
             now: FileTime::default(),
             label: &[],
-            level: 0,
+            level: None,
             acls: NewAcls::default(),
         };
         let attributes = Attributes { links: 1, size: 40, ..Attributes::new(ROOT, &new) };

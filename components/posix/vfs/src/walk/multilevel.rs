@@ -100,7 +100,7 @@ fn make(
         target: &[],
         now: time::now(),
         label: if instance.stores_labels() { label.text() } else { &[] },
-        level: level.slot(),
+        level: level.of_inodes(),
         acls: NewAcls::default(),
     };
     let promised = Promised::take(name)?;

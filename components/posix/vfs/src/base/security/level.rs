@@ -8,10 +8,8 @@ use core::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
 };
+use interfaces::file_system::LEVEL_SLOTS;
 use labels::Secrecy;
-
-/// The number of slots.
-pub const LEVEL_SLOTS: usize = 64;
 
 /// The slot of levels that got none of their own.
 const SHARED_SLOT: u32 = LEVEL_SLOTS as u32 - 1;
@@ -59,6 +57,12 @@ impl Level {
     /// Returns its slot, which is below [`LEVEL_SLOTS`].
     pub fn slot(&self) -> usize {
         self.slot as usize
+    }
+    /// Returns its slot for the numbers of inodes ([`NewInode::level`]).
+    ///
+    /// [`NewInode::level`]: interfaces::file_system::NewInode::level
+    pub fn of_inodes(&self) -> Option<usize> {
+        self.is_one_of_many.then_some(self.slot())
     }
     /// Returns its part of a range whose numbers are given back: the first level has a half, the others share the rest.
     pub fn part(&self, of: Range<u32>) -> Range<u32> {

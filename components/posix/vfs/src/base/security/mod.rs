@@ -18,8 +18,9 @@ mod refusal;
 mod subject;
 
 pub use answers::{made, within};
+pub use interfaces::file_system::LEVEL_SLOTS;
 pub use label::Label;
-pub use level::{LEVEL_SLOTS, Level, Sequence};
+pub use level::{Level, Sequence};
 pub use network::{may_configure_network, of_packets, packet_labels, sees_socket};
 pub use own::OwnContext;
 pub(crate) use refusal::tell;
