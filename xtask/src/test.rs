@@ -1,7 +1,7 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 pub mod compare;
 mod levels;
-mod noninterference;
+pub mod noninterference;
 pub mod nucleus_tests;
 mod pending;
 mod system_tests;

@@ -3,6 +3,7 @@
 //! observer writes down everything that it can see. Then the observer's transcript is printed: it must not depend on the worker.
 //!
 //! Both stop themselves at the end of a turn (SIGSTOP), and the one that runs them lets them go on: no other object connects them.
+mod counts;
 mod observer;
 mod worker;
 

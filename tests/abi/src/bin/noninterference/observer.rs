@@ -1,5 +1,5 @@
 //! The observer: a program at a low level that writes down what it sees.
-use crate::{DISK_STAGE, STAGE, end_turn, folder};
+use crate::{DISK_STAGE, STAGE, counts, end_turn, folder};
 use abi::{check, close, fork, stat};
 use libc::*;
 use std::{
@@ -61,6 +61,9 @@ impl Observer {
             self.listing(Path::new(place));
         }
         self.totals();
+        for (call, count) in counts::all(&folder(STAGE, "low"), &folder(DISK_STAGE, "low")) {
+            self.note("instructions", format!("{call} {count}"));
+        }
         for tree in ["/proc", "/sys"] {
             self.texts(Path::new(tree), 0);
         }
@@ -151,7 +154,7 @@ impl Observer {
         }
     }
 
-    /// The attributes and locks of files at the own level. The numbers of inodes on a disk are an open channel.
+    /// The attributes and locks of files at the own level.
     fn files(&mut self, folder: &Path) {
         let turn = self.turn;
         let new = folder.join(format!("new{turn}"));
@@ -159,8 +162,7 @@ impl Observer {
         fs::create_dir(folder.join(format!("folder{turn}"))).expect("making a folder");
         for name in ["read".to_owned(), format!("new{turn}"), format!("folder{turn}")] {
             let found = stat(folder.join(&name)).expect("the file");
-            let inode = if folder.starts_with(STAGE) { found.st_ino } else { 0 };
-            self.note("file", format!("{name} inode {inode} {}", attributes(&found)));
+            self.note("file", format!("{name} inode {} {}", found.st_ino, attributes(&found)));
         }
         let file = fs::File::options().read(true).write(true).open(folder.join("read"));
         let file = file.expect("opening");
