@@ -6,7 +6,7 @@ mod miri;
 mod returns;
 mod stress;
 
-use crate::test::nucleus_tests;
+use crate::test::{noninterference, nucleus_tests};
 use anyhow::{Context, Result};
 use disk_campaign::Pressure;
 use harness::{
@@ -55,6 +55,10 @@ pub enum What {
     Calls,
     /// The same beside programs that take all memory and fill the disk, half with few descriptors (10,000,000)
     Starved,
+    /// Random calls of programs at several labels, which look for flows that the lattice forbids (10,000,000)
+    Flows,
+    /// Seeds of the test of noninterference: a program at a low level sees the same, whatever one at a high level does (1,000)
+    Noninterference,
     /// Mutated ELF files through exec (1,000)
     Programs,
     /// Races of what an exec decides by and of looks into processes, as an unprivileged user (400)
@@ -98,6 +102,10 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
         What::Calls => on_skerry(options, &calls(options, Rivals::None)),
         What::Starved => on_skerry(options, &calls(options, Rivals::Starving)),
+        What::Flows => flows(options),
+        What::Noninterference => {
+            noninterference::campaign(options.seed, options.count.unwrap_or(1_000))
+        }
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
@@ -211,8 +219,18 @@ fn hostile_driver(options: &Options) -> Result<u8> {
     on_machine(&config, &command)
 }
 
+/// Runs subjects at several labels beside each other on the system with a monitor.
+fn flows(options: &Options) -> Result<u8> {
+    let count = options.count.unwrap_or(10_000_000);
+    on_system(noninterference::SYSTEM, options, &format!("/abi/flows {count} {}", options.seed))
+}
+
 fn on_skerry(options: &Options, command: &str) -> Result<u8> {
-    let kernel = build::image("default", &Features::default())?;
+    on_system("default", options, command)
+}
+
+fn on_system(system: &str, options: &Options, command: &str) -> Result<u8> {
+    let kernel = build::image(system, &Features::default())?;
     let image = disk::programs_image()?;
     let config = Config { cpus: options.cpus, ..guest::machine(&kernel, &image, "campaign.log")? };
     on_machine(&config, command)

@@ -2,35 +2,13 @@
 //! Most calls have arguments of the right types ([`shapes`]), the others have arbitrary words. Children make the
 //! calls and may die of them; the parent starts the next child, and at the end prints the number of calls made.
 //! The kernel must survive, and so must every other process.
+mod children;
 mod shapes;
 
-use abi::{Ended, check, fork, handle, ipc, must, wait, zeroed};
+use abi::{handle, ipc, must};
+use children::{CALLS_A_CHILD, Random, Said};
 use shapes::{Arena, SHAPES};
-use std::{
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
-    time::{Duration, Instant},
-};
-
-/// Calls that one child makes. After these little works any more: its descriptors, limits and memory have all
-/// been changed.
-const CALLS_A_CHILD: u64 = 5_000;
-
-const PAGE_BYTES: usize = 4096;
-
-/// xorshift64*, so that a seed repeats a run.
-pub struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Calls that only end or stop the child, or wait for something that never comes.
 const LEFT_OUT: [i64; 14] = [
@@ -122,65 +100,6 @@ fn next_call(random: &mut Random, arena: &mut Arena) -> (i64, [u64; 6]) {
 
 extern "C" fn interrupt(_: i32) {}
 
-/// Time between two checks of a child.
-const LOOK: Duration = Duration::from_millis(5);
-/// Time after which a killed child that has not ended counts as hung in the kernel.
-const DEATH_MAX: Duration = Duration::from_secs(10);
-
-/// The last call of each child, in memory that the parent sees.
-struct Said {
-    /// Number of calls made.
-    made: AtomicU64,
-    /// The number of the last call.
-    last: AtomicU64,
-}
-
-/// Returns whether `child` has ended; it must still be waited for.
-fn has_ended(child: libc::pid_t) -> bool {
-    // SAFETY: no answer is stored; WNOWAIT leaves the child for `wait`.
-    let (mut info, options): (libc::siginfo_t, _) =
-        (unsafe { zeroed() }, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
-    // SAFETY: room for the answer.
-    let looked = check(unsafe { libc::waitid(libc::P_PID, child as u32, &mut info, options) });
-    // SAFETY: the field is zero until a child is reported.
-    looked.is_err() || unsafe { info.si_pid() } == child
-}
-
-/// Kills `child` and waits for its end.
-///
-/// # Panics
-/// Panics if the child has not ended after [`DEATH_MAX`]; the kernel's log then shows the state of every thread.
-fn kill(child: libc::pid_t, said: &Said) -> Ended {
-    let start = Instant::now();
-    // SAFETY: our own child.
-    unsafe { libc::kill(child, libc::SIGKILL) };
-    while !has_ended(child) {
-        if start.elapsed() > DEATH_MAX {
-            let _ = std::fs::write("/proc/sysrq-trigger", "t");
-            panic!("a child was killed in call {} and lives on", said.last.load(SeqCst));
-        }
-        std::thread::sleep(LOOK);
-    }
-    wait(child)
-}
-
-/// Waits for `child` as long as it makes calls; a child that makes none is killed.
-fn watch(child: libc::pid_t, said: &Said) -> Ended {
-    let mut last = (said.made.load(SeqCst), Instant::now());
-    loop {
-        if has_ended(child) {
-            return wait(child);
-        }
-        let now = said.made.load(SeqCst);
-        if now != last.0 {
-            last = (now, Instant::now());
-        } else if last.1.elapsed() > Duration::from_millis(300) {
-            return kill(child, said);
-        }
-        std::thread::sleep(LOOK);
-    }
-}
-
 fn child(seed: u64, said: &Said, count: u64) {
     let null = abi::open("/dev/null", libc::O_RDWR, 0).expect("/dev/null");
     for standard in 0..3 {
@@ -201,7 +120,7 @@ fn child(seed: u64, said: &Said, count: u64) {
     // SAFETY: plain numbers.
     must(unsafe { libc::setresuid(65534, 65534, 65534) });
     let mut random = Random(seed | 1);
-    let mut arena = Arena::new(&mut random);
+    let mut arena = Arena::new(&mut random, &[], &[]);
     for at in 0..CALLS_A_CHILD {
         if said.made.fetch_add(1, SeqCst) >= count {
             break;
@@ -216,7 +135,8 @@ fn child(seed: u64, said: &Said, count: u64) {
         said.last.store(number as u64, SeqCst);
         // SAFETY: none; that is what is tested, and the process is thrown away.
         unsafe { libc::syscall(number, a, b, x, d, e, f) };
-        arena.stir(&mut random);
+        let word = random.next() >> random.below(64);
+        arena.stir(&mut random, word);
     }
 }
 
@@ -225,36 +145,9 @@ fn main() {
         std::env::args().nth(at).and_then(|word| word.parse().ok()).unwrap_or(default)
     };
     let (count, mut seed) = (number(1, 1_000_000), number(2, 1));
-    // Closed pages on both sides: a call that fills memory from the buffer on must not reach it.
-    let map = |address, pages, protection, flags| {
-        // SAFETY: a place of the system's choice, or one of ours.
-        unsafe { libc::mmap(address, pages * PAGE_BYTES, protection, flags, -1, 0) }
-    };
-    let apart = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    let closed = map(std::ptr::null_mut(), 3, libc::PROT_NONE, apart);
-    assert_ne!(closed, libc::MAP_FAILED, "no room for the counter");
-    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    let middle = closed.wrapping_byte_add(PAGE_BYTES);
-    let page = map(middle, 1, libc::PROT_READ | libc::PROT_WRITE, shared);
-    assert_ne!(page, libc::MAP_FAILED, "no page for the counter");
-    // SAFETY: the page is zeroed, is never unmapped, and holds these counters alone.
-    let said = unsafe { &*page.cast::<Said>() };
-    let mut deaths = 0u64;
-    while said.made.load(SeqCst) < count {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let pid = fork(|| {
-            // SAFETY: no arguments. A group of its own, so that what it signals stays there.
-            unsafe { libc::setsid() };
-            child(seed, said, count);
-        });
-        if watch(pid, said) != Ended::Exited(0) {
-            deaths += 1;
-        }
-        // SAFETY: whatever the child left behind in its group.
-        unsafe { libc::kill(-pid, libc::SIGKILL) };
-    }
+    let made = children::run(count, &mut seed, child);
     remove_ipc_objects();
-    println!("{} calls made, {deaths} children died", said.made.load(SeqCst).min(count));
+    println!("{} calls made, {} children died", made.calls, made.deaths);
 }
 
 /// Removes the objects of System V IPC, which outlive the children that made them. Another process may remove one first.

@@ -1,5 +1,5 @@
 //! The arguments of calls: descriptors, paths, lengths, flags, and structures that hold such.
-use crate::Random;
+use crate::children::Random;
 use abi::c;
 use std::ffi::CString;
 
@@ -312,14 +312,17 @@ const PAGE_BYTES: u64 = 4096;
 
 /// The memory and the names that arguments are made from.
 pub struct Arena {
-    words: Vec<u64>,
+    /// The memory.
+    pub words: Vec<u64>,
     strings: Vec<CString>,
+    /// Processes beside this one.
+    others: Vec<u64>,
     playground: u64,
 }
 
 impl Arena {
-    /// Makes an arena whose memory has random contents.
-    pub fn new(random: &mut Random) -> Arena {
+    /// Makes an arena whose memory has random contents; `paths` are used in addition to its own, and `others` as processes.
+    pub fn new(random: &mut Random, paths: &[&str], others: &[u64]) -> Arena {
         let names = [
             "/tmp",
             "/tmp/f",
@@ -354,7 +357,8 @@ impl Arena {
         // SAFETY: a place of the system's choice.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, none, flags, -1, 0) };
         let words = (0..WORDS).map(|_| random.next() >> random.below(64)).collect();
-        Arena { words, strings: names.into_iter().map(c).collect(), playground: at as u64 }
+        let strings = names.iter().chain(paths).map(|name| c(*name)).collect();
+        Arena { words, strings, others: others.to_vec(), playground: at as u64 }
     }
 
     /// Returns an address within the memory.
@@ -367,10 +371,10 @@ impl Arena {
         self.strings[random.below(self.strings.len() as u64) as usize].as_ptr() as u64
     }
 
-    /// Changes a word of the memory.
-    pub fn stir(&mut self, random: &mut Random) {
+    /// Changes a word of the memory to `word`.
+    pub fn stir(&mut self, random: &mut Random, word: u64) {
         let at = random.below(self.words.len() as u64) as usize;
-        self.words[at] = random.next() >> random.below(64);
+        self.words[at] = word;
     }
 
     /// Puts a structure of these words at a random place. Returns its address.
@@ -500,6 +504,9 @@ impl Arena {
             Perhaps(_) if random.below(3) == 0 => 0,
             Perhaps(kind) => self.make(random, *kind),
             Signal => random.below(66),
+            Process if !self.others.is_empty() && random.below(2) == 0 => {
+                Arena::one(random, &self.others)
+            }
             Process => {
                 let own = u64::from(std::process::id());
                 Arena::one(random, &[0, own, own, u64::MAX, own.wrapping_neg(), 1 << 20])
