@@ -155,7 +155,8 @@ fn take(
     let first = reserved.max(group.inodes_in_use as usize);
     let range = part.map_or(first..per_group as usize, |part| first.max(part.start)..part.end);
     if part.is_some() {
-        if !has_free(volume, &group, range.clone())? {
+        // A bitmap that the running transaction has changed may be brought into it again: that costs nothing.
+        if range.is_empty() || !group.unsummed.inodes && !has_free(volume, &group, &range)? {
             return Ok(None);
         }
         clear_table(volume, operation, (number, &mut group))?;
@@ -169,7 +170,7 @@ fn take(
         Some((bit, unused.map(|(chunk, _)| chunk)))
     })?;
     if range.start == first {
-        group.inodes_in_use = found.map_or(per_group, |(bit, _)| bit as u32 + 1);
+        group.inodes_in_use = found.map_or(range.end as u32, |(bit, _)| bit as u32 + 1);
     }
     let Some((bit, unused)) = found else { return Ok(None) };
     if let Some(chunk) = unused {
@@ -191,9 +192,9 @@ fn take(
 }
 
 /// Returns whether an inode of `range` in a group is free.
-fn has_free(volume: &Volume, group: &Group, range: Range<usize>) -> Result<bool, FsError> {
-    if range.is_empty() || group.has_unused_inodes() {
-        return Ok(!range.is_empty());
+fn has_free(volume: &Volume, group: &Group, range: &Range<usize>) -> Result<bool, FsError> {
+    if group.has_unused_inodes() {
+        return Ok(true);
     }
     let block = volume.store.block(group.inode_bitmap)?;
     verify(volume, group, &block)?;
