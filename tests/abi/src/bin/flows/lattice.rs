@@ -140,12 +140,12 @@ impl Subject {
 /// Bytes of a token.
 pub const TOKEN_BYTES: usize = 8;
 const START: [u8; 4] = [0xf5, 0x9d, b't', b'k'];
-const END: u8 = 0x7e;
 
 /// Returns the token that a subject puts into everything that it writes.
 pub fn token(subject: usize) -> [u8; TOKEN_BYTES] {
     let [a, b, c, d] = START;
-    [a, b, c, d, b'A' + subject as u8, END, 0xe7, b'_']
+    let letter = b'A' + subject as u8;
+    [a, b, c, d, letter, !letter, 0xe7, b'_']
 }
 
 /// Returns the subjects whose tokens are in `bytes`, a bit each.
@@ -154,8 +154,10 @@ pub fn tokens(bytes: &[u8]) -> u64 {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == START[0]) {
         rest = &rest[at..];
-        if let [a, b, c, d, letter, END, ..] = *rest
+        // The second letter tells a token from one that a call has overwritten in part.
+        if let [a, b, c, d, letter, inverse, ..] = *rest
             && [a, b, c, d] == START
+            && inverse == !letter
         {
             found |= 1 << letter.wrapping_sub(b'A').min(63);
         }
