@@ -4,6 +4,7 @@ use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::fmt::Debug;
 use interfaces::{
     AttachError,
+    audit_log::{AuditLog, AuditLogClient},
     block::{Block, BlockControlClient, BlockProxy},
     call::Caller,
     clock::{Clock, ClockClient},
@@ -108,6 +109,12 @@ fn callers(supervisor: &Supervisor, name: &'static str, interface: u16) -> Vec<C
 pub(crate) fn clocks(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Clock>> {
     let callers = callers(supervisor, name, ClockClient::INTERFACE).into_iter();
     callers.map(|caller| Arc::new(ClockClient::new(caller)) as Arc<dyn Clock>).collect()
+}
+
+/// Returns the audit writers of component `name`, if it is isolated.
+pub(crate) fn audit_logs(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn AuditLog>> {
+    let callers = callers(supervisor, name, AuditLogClient::INTERFACE).into_iter();
+    callers.map(|caller| Arc::new(AuditLogClient::new(caller)) as Arc<dyn AuditLog>).collect()
 }
 
 /// Returns the sources of entropy of component `name`, if it is isolated.

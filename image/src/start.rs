@@ -7,6 +7,7 @@ use crate::clients;
 use ::supervisor::{Plan, Supervisor};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
+    audit_log::AuditLog,
     block::Block,
     clock::Clock,
     entropy::Entropy,
@@ -93,6 +94,7 @@ struct Offers {
     nics: Vec<Arc<dyn Nic>>,
     networks: Vec<Arc<dyn Network>>,
     monitors: Vec<Arc<dyn Monitor>>,
+    audit_logs: Vec<Arc<dyn AuditLog>>,
     file_systems: Vec<(&'static str, MakeFileSystem)>,
 }
 
@@ -108,6 +110,7 @@ impl Offers {
                 Offer::Nic(nic) => self.nics.push(nic),
                 Offer::Network(network) => self.networks.push(network),
                 Offer::Monitor(monitor) => self.monitors.push(monitor),
+                Offer::AuditLog(log) => self.audit_logs.push(log),
                 Offer::Stack(_) => log::error!("a network stack of the kernel needs no server"),
                 Offer::FileSystem(name, make) => self.file_systems.push((name, make)),
             }
@@ -119,6 +122,7 @@ impl Offers {
         match interface {
             "block" => self.disks.extend(clients::disks(supervisor, name)),
             "terminal" => self.ports.extend(clients::ports(supervisor, name)),
+            "audit_log" => self.audit_logs.extend(clients::audit_logs(supervisor, name)),
             "clock" => self.clocks.extend(clients::clocks(supervisor, name)),
             "entropy" => self.entropy.extend(clients::entropy(supervisor, name)),
             "nic" => self.nics.extend(clients::nics(supervisor, name)),
@@ -151,6 +155,7 @@ impl Offers {
             + self.nics.len()
             + self.networks.len()
             + self.monitors.len()
+            + self.audit_logs.len()
             + self.file_systems.len()
     }
 }
@@ -242,6 +247,7 @@ pub fn start(system: &'static System) {
         entropy: offers.entropy,
         network: offers.networks.into_iter().next(),
         monitor: offers.monitors.into_iter().next(),
+        audit_log: offers.audit_logs.into_iter().next(),
         file_systems: offers.file_systems,
         components,
         supervisor: supervisor

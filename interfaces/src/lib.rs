@@ -13,6 +13,7 @@ extern crate self as interfaces;
 #[cfg(test)]
 extern crate std;
 
+pub mod audit_log;
 pub mod block;
 pub mod call;
 pub mod clock;

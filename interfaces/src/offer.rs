@@ -3,6 +3,7 @@
 //! A component's crate has a function `start` that returns its offers. The kernel of a system takes them directly; in the
 //! process world [`serve`] answers messages for each of them.
 use crate::{
+    audit_log::AuditLog,
     block::Block,
     clock::Clock,
     entropy::Entropy,
@@ -36,6 +37,8 @@ pub enum Offer {
     Stack(Arc<dyn ResumableNetwork>),
     /// A reference monitor. It has no server: it lives in the kernel.
     Monitor(Arc<dyn Monitor>),
+    /// A writer of audit records.
+    AuditLog(Arc<dyn AuditLog>),
     /// A type of file system, by the name that mount(2) takes. It has no server: such a component lives in the kernel.
     FileSystem(&'static str, MakeFileSystem),
 }
@@ -51,6 +54,7 @@ pub type StartUser = fn(Vec<Offer>) -> Vec<Offer>;
 mod server {
     use super::{Arc, Offer, Vec};
     use crate::{
+        audit_log::AuditLogServer,
         block::{BlockControlServer, BlockService},
         clock::ClockServer,
         entropy::EntropyServer,
@@ -76,6 +80,7 @@ mod server {
                 let name = port.name();
                 Box::new(PortControlServer::new(&name, Arc::new(PortService::new(port))))
             }
+            Offer::AuditLog(log) => Box::new(AuditLogServer::new(name, log)),
             Offer::Clock(clock) => Box::new(ClockServer::new(name, clock)),
             Offer::Entropy(source) => Box::new(EntropyServer::new(name, source)),
             Offer::Nic(nic) => {

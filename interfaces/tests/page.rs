@@ -1,6 +1,7 @@
 //! A test that docs/interfaces.md shows the present messages. The part behind its mark is generated from the
 //! layouts.
 use interfaces::{
+    audit_log::AUDIT_LOG_LAYOUT,
     block::BLOCK_CONTROL_LAYOUT,
     clock::CLOCK_LAYOUT,
     entropy::ENTROPY_LAYOUT,
@@ -13,7 +14,7 @@ use interfaces::{
 use std::{fmt::Write, fs, path::PathBuf};
 
 const MARK: &str = "<!-- generated: UPDATE=1 cargo test -p interfaces --test page -->\n";
-const LAYOUTS: [Layout; 8] = [
+const LAYOUTS: [Layout; 9] = [
     SERVICE_LAYOUT,
     CLOCK_LAYOUT,
     BLOCK_CONTROL_LAYOUT,
@@ -22,6 +23,7 @@ const LAYOUTS: [Layout; 8] = [
     NIC_CONTROL_LAYOUT,
     MAIL_CONTROL_LAYOUT,
     STACK_CONTROL_LAYOUT,
+    AUDIT_LOG_LAYOUT,
 ];
 
 fn path() -> PathBuf {

@@ -4,6 +4,7 @@
 //!
 //! A round follows from the seed and its number alone. `build/crash.state` says which comes next, so an
 //! interrupted campaign goes on where it was; the disk of a round that failed is kept.
+mod audit;
 mod levels;
 mod patterns;
 
@@ -51,6 +52,9 @@ pub struct Options {
     /// The system with labels: each file must have the label with which it was made
     #[arg(long, conflicts_with = "patterns")]
     pub labelled: bool,
+    /// Audit records that programs wait for: each must be on the disk of the audit writer, which all rounds share
+    #[arg(long, conflicts_with_all = ["patterns", "labelled"])]
+    pub audit: bool,
     /// Forget what an interrupted campaign did
     #[arg(long)]
     pub restart: bool,
@@ -91,6 +95,9 @@ pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     if options.patterns {
         return patterns::run(options);
+    }
+    if options.audit {
+        return audit::run(options);
     }
     let kernel = build::image(options.system(), &Features::default())?;
     let image = disk::programs_image()?;
@@ -137,13 +144,11 @@ impl Options {
 /// Fails if something does not build or start.
 pub fn tested(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     const ROUNDS: u64 = 3;
+    const AUDIT: &str = "crash: audit records are on their medium";
     let name = |round| format!("crash: files keep their labels, round {round} ({LABELLED_SYSTEM})");
+    let is_wanted = |name: &str| filter.is_none_or(|part| name.contains(part));
     let rounds = (0..ROUNDS).map(|round| (round, name(round)));
-    let chosen: Vec<_> =
-        rounds.filter(|(_, name)| filter.is_none_or(|part| name.contains(part))).collect();
-    if chosen.is_empty() {
-        return Ok(());
-    }
+    let chosen: Vec<_> = rounds.filter(|(_, name)| is_wanted(name)).collect();
     let options = Options {
         count: ROUNDS,
         seed: 1,
@@ -153,8 +158,15 @@ pub fn tested(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
         patterns: false,
         linux: false,
         labelled: true,
+        audit: false,
         restart: false,
     };
+    if is_wanted(AUDIT) {
+        audit::tested(tally, &options)?;
+    }
+    if chosen.is_empty() {
+        return Ok(());
+    }
     let kernel = build::image(LABELLED_SYSTEM, &Features::default())?;
     let image = disk::programs_image()?;
     for (round, name) in chosen {
@@ -179,6 +191,11 @@ impl State {
     }
 }
 
+/// Returns the time after which QEMU is killed.
+fn life(seed: u64) -> Duration {
+    Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS)
+}
+
 /// Boots, kills, repairs and compares once.
 fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Round> {
     let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
@@ -192,8 +209,13 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     };
     // The time is the same for a given seed and number; the point of the workload at which it falls
     // depends on the machine.
-    let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
-    let told = kill_after(options, &config, seed, life)?;
+    let shared = if options.labelled { format!("/{SHARED}") } else { String::new() };
+    let command =
+        format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS} {shared}");
+    // Half of the seeds begin their life with the first step of any worker, and half when each has done one.
+    let least = if seed.is_multiple_of(2) { folders(options).len() } else { 1 };
+    let has_begun = |text: &str| steps_told(text).len() >= least;
+    let told = steps_told(&kill_after(&config, &command, (life(seed), &has_begun))?);
     let mended = disk::fsck(&disk, Fsck::Mend)?.and(disk::fsck(&disk, Fsck::Look)?);
     let mut verdict = mended.and_then(|()| judge(&disk, seed, &told, &folders(options)));
     if options.labelled && verdict.is_ok() {
@@ -209,17 +231,12 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     Ok(Round { steps: told.values().sum(), verdict })
 }
 
-/// Runs the workload for `life` after its first durable steps. Returns the number of steps that each
-/// worker reported.
+/// Runs a workload until what it reported tells that it has begun, and for `life` after that. Returns what it reported.
 fn kill_after(
-    options: &Options,
     config: &Config,
-    seed: u64,
-    life: Duration,
-) -> Result<BTreeMap<u64, u64>> {
-    let shared = if options.labelled { format!("/{SHARED}") } else { String::new() };
-    let command =
-        format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS} {shared}");
+    command: &str,
+    (life, has_begun): (Duration, &dyn Fn(&str) -> bool),
+) -> Result<String> {
     let output = session::Captured::default();
     let error = session::Captured::default();
     let streams = session::Streams {
@@ -227,11 +244,9 @@ fn kill_after(
         output: Box::new(output.clone()),
         error: Box::new(error.clone()),
     };
-    let mut running = guest::start_session(config, &command, streams)?;
+    let mut running = guest::start_session(config, command, streams)?;
     let start = Instant::now();
-    // Half of the seeds begin their life with the first step of any worker, and half when each has done one.
-    let least = if seed.is_multiple_of(2) { folders(options).len() } else { 1 };
-    while steps_told(&output.text()).len() < least {
+    while !has_begun(&output.text()) {
         if start.elapsed() > BOOT_LIMIT || running.child.try_wait()?.is_some() {
             running.child.kill()?;
             running.child.wait()?;
@@ -247,7 +262,7 @@ fn kill_after(
     running.child.kill()?;
     running.child.wait()?;
     running.session.finish();
-    Ok(steps_told(&String::from_utf8_lossy(&output.take())))
+    Ok(String::from_utf8_lossy(&output.take()).into_owned())
 }
 
 /// Returns the number of steps that each worker reported. A last line that was cut does not count.

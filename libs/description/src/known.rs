@@ -2,8 +2,17 @@
 use calls::Call;
 
 /// The interfaces, each of which is a trait of the crate `interfaces`.
-pub(super) const INTERFACES: [&str; 8] =
-    ["block", "clock", "entropy", "file_system", "monitor", "network", "nic", "terminal"];
+pub(super) const INTERFACES: [&str; 9] = [
+    "audit_log",
+    "block",
+    "clock",
+    "entropy",
+    "file_system",
+    "monitor",
+    "network",
+    "nic",
+    "terminal",
+];
 
 /// Kinds of devices, and their virtio device types (VIRTIO 1.2, section 5).
 pub(super) const DEVICES: [(&str, u32); 9] = [

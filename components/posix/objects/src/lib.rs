@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+pub mod audit_log;
 pub mod devices;
 pub mod file_systems;
 pub mod inotify;

@@ -17,8 +17,8 @@ mod window;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;
 use interfaces::{
-    block::Block, clock::Clock, entropy::Entropy, monitor::Monitor, offer::MakeFileSystem,
-    sockets::Network, supervisor::Supervisor, terminal::Port,
+    audit_log::AuditLog, block::Block, clock::Clock, entropy::Entropy, monitor::Monitor,
+    offer::MakeFileSystem, sockets::Network, supervisor::Supervisor, terminal::Port,
 };
 use proc::procfs::registry;
 use rt::power::{self, Action};
@@ -40,6 +40,8 @@ pub struct Boot {
     pub network: Option<Arc<dyn Network>>,
     /// The reference monitor, if the system has multilevel security.
     pub monitor: Option<Arc<dyn Monitor>>,
+    /// The writer of audit records.
+    pub audit_log: Option<Arc<dyn AuditLog>>,
     /// File systems by type name.
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
     /// Every component, in the order of starting.
@@ -89,7 +91,9 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
         objects::socket::internet::set_network(network);
     }
     parameters::report_unknown();
-    power::down(run(&boot)?)
+    let action = run(&boot)?;
+    objects::audit_log::drain();
+    power::down(action)
 }
 
 fn run(boot: &Boot) -> Result<Action, End> {

@@ -41,7 +41,8 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 /// The reason why the root was not mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
-    let disks = devices::find_all(&boot.disks);
+    let mut disks = devices::find_all(&boot.disks);
+    objects::audit_log::start(boot.audit_log.clone(), &mut disks, terminals.first());
     devices::register(&registry, terminals, &disks);
     let without_monitor = DISKLESS.split_last().map_or(DISKLESS, |(_, others)| others);
     let diskless = if security::monitor().is_some() { DISKLESS } else { without_monitor };

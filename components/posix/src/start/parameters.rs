@@ -4,8 +4,9 @@
 use alloc::{string::String, vec::Vec};
 
 /// Parameters of the personality, of the network stack, of the nucleus and of the runtime. A loader may add `BOOT_IMAGE`.
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 20] = [
     "BOOT_IMAGE",
+    "audit.medium",
     "inet.netisrs",
     "init",
     "monitor.attention",

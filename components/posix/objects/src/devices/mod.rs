@@ -8,7 +8,7 @@ mod memory;
 mod terminals;
 pub mod tunnel;
 
-pub use disk::{BlockFile, DiskDevice, find_all};
+pub use disk::{BlockFile, DiskDevice, find_all, run_request};
 pub use memory::MemoryDevice;
 
 use crate::{

@@ -187,6 +187,10 @@ impl Terminal {
     pub fn shared(&self) -> Option<Arc<Terminal>> {
         self.this.upgrade()
     }
+    /// Sends a line of the kernel's, whatever programs do with the terminal. It waits while the line takes no output.
+    pub fn announce(&self, text: &[u8]) {
+        self.line.send(text);
+    }
     /// Returns its device number.
     pub fn number(&self) -> (u32, u32) {
         self.device

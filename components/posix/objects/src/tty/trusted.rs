@@ -62,6 +62,11 @@ impl HeldSession {
     }
 }
 
+/// Returns the task that leads the session whose terminal the trusted shell took; `None` if the caller is not the trusted shell.
+pub fn held_task(caller: &dyn Principal) -> Option<Arc<Task>> {
+    HeldSession::of(caller)?.task()
+}
+
 /// Returns the user that logged in, or else the one whose rights the leader has.
 fn user_of(task: &Task) -> u32 {
     match task.login.user() {

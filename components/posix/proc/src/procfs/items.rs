@@ -28,6 +28,13 @@ pub enum Item {
     Number(&'static Setting),
     /// A file that any user may open to write; the right to set it is checked at the write.
     Open(fn(&dyn Principal) -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
+    /// A file that any user may open; the rights to read and to write it are checked then.
+    Guarded(
+        fn(&dyn Principal) -> Result<Vec<u8>, Errno>,
+        fn(&[u8], &dyn Principal) -> Result<(), Errno>,
+    ),
+    /// The audit records on their medium, which only subjects that may read system-high objects open.
+    Records,
     /// A file with counts of all levels together, which only subjects that may read system-high objects open.
     OfAll(fn() -> Vec<u8>),
     /// A file of words about frames, which only root may open.

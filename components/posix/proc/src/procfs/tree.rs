@@ -20,7 +20,7 @@ use memory::{
     map::REGIONS_MAX,
 };
 use objects::{
-    inotify,
+    audit_log, inotify,
     pipe::limits::PipeLimit,
     socket::{
         common::{BACKLOG_MAX, RECEIVE_DEFAULT, RECEIVE_MAX, SEND_DEFAULT, SEND_MAX},
@@ -256,6 +256,8 @@ const VM: ItemTable = &[
 ];
 
 const SKERRY: ItemTable = &[
+    ("audit", Item::Guarded(audit_log::status, audit_log::obey)),
+    ("audit_records", Item::Records),
     ("objects", Item::OfAll(system::objects)),
     ("processors", Item::OfAll(system::processors)),
     ("pages", Item::OfAll(system::pages)),
@@ -280,7 +282,8 @@ fn file_type(item: &Item) -> (FileType, u16) {
         Item::Writable(..) | Item::Checked(..) | Item::Name(..) | Item::Number(_) => {
             (FileType::Regular, 0o644)
         }
-        Item::Open(..) => (FileType::Regular, 0o666),
+        Item::Open(..) | Item::Guarded(..) => (FileType::Regular, 0o666),
+        Item::Records => (FileType::Regular, 0o444),
         Item::Frames(_) => (FileType::Regular, 0o400),
         Item::Private(..) => (FileType::Regular, 0o600),
         Item::Trigger(_) => (FileType::Regular, 0o200),
@@ -356,7 +359,7 @@ impl Node for Fixed {
     }
     fn label(&self) -> Option<&'static Label> {
         match self.item {
-            Item::OfAll(_) | Item::Frames(_) => initial(Initial::Unlabeled).ok(),
+            Item::OfAll(_) | Item::Frames(_) | Item::Records => initial(Initial::Unlabeled).ok(),
             _ => None,
         }
     }
@@ -396,6 +399,7 @@ impl Node for Fixed {
     fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         match self.item {
             Item::Graded(content) | Item::Open(content, _) => Ok(content(reader)),
+            Item::Guarded(content, _) => content(reader),
             Item::File(content)
             | Item::OfAll(content)
             | Item::Writable(content, _)
@@ -413,7 +417,9 @@ impl Node for Fixed {
             | Item::Name(_, write, _)
             | Item::Private(_, write)
             | Item::Trigger(write) => write(data),
-            Item::Checked(_, write) | Item::Open(_, write) => write(data, writer),
+            Item::Checked(_, write) | Item::Open(_, write) | Item::Guarded(_, write) => {
+                write(data, writer)
+            }
             Item::Number(setting) => setting.set(data),
             _ => Err(Errno::EIO),
         }
@@ -428,6 +434,7 @@ impl Node for Fixed {
     fn open(&self, _: u32, _: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         match self.item {
             Item::Frames(about) => Ok(Some(Arc::new(FrameWords(about)))),
+            Item::Records => Ok(Some(Arc::new(audit_log::RecordsFile::open()))),
             Item::Name(.., changes) => {
                 let node = Arc::new(Fixed { inode: self.inode, item: self.item });
                 Ok(Some(generated::watched_file_of(node, changes(), Ready::ALWAYS)))

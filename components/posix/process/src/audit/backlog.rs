@@ -1,5 +1,5 @@
-//! The records that wait for the audit daemon.
-use super::{AuditFeatures, AuditSettings, Enabling};
+//! The records that wait for the audit daemon, or for the audit writer's medium.
+use super::{AuditFeatures, AuditSettings, Enabling, medium};
 use crate::{
     object::Process,
     task::{Task, attention},
@@ -7,6 +7,7 @@ use crate::{
 use alloc::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
+    vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use interfaces::monitor::Privileges;
@@ -152,6 +153,7 @@ pub fn set_daemon(daemon: AuditDaemon) {
     });
     DAEMON.store(daemon.process, Ordering::Relaxed);
     tell(daemon.port);
+    medium::tell();
 }
 
 /// Hears that a socket is gone: if it was the daemon's, there is no daemon any more.
@@ -194,6 +196,9 @@ pub fn take(port: u32) -> Option<AuditRecord> {
     let mut state = STATE.lock();
     let is_daemon = port != 0 && state.daemon.port == port;
     let record = if is_daemon { state.take_next() } else { None };
+    if record.is_some() {
+        medium::received();
+    }
     state.note_room();
     drop(state);
     if record.is_some() {
@@ -213,6 +218,10 @@ impl AuditState {
     /// Returns the number of a subject's records that wait.
     fn own(&self, owner: RecordOwner) -> usize {
         self.owned.get(&owner).copied().unwrap_or(0)
+    }
+    /// Returns the number of records of the subject that has most.
+    fn fullest(&self) -> usize {
+        self.owned.values().copied().max().unwrap_or(0)
     }
     /// Returns whether all subjects together may cause `beyond` more records than their limit.
     fn has_room(&self, beyond: usize) -> bool {
@@ -241,6 +250,7 @@ impl AuditState {
         if let Some(record) = self.taken.take() {
             *self.owned.entry(record.owner).or_default() += 1;
             self.waiting.push_front(record);
+            medium::returned();
         }
     }
     fn remove_first(&mut self) -> Option<AuditRecord> {
@@ -261,6 +271,10 @@ impl AuditState {
     fn keeps_all(&self) -> bool {
         self.settings.failure == 2 && self.settings.enabled != Enabling::Off
     }
+    /// Returns whether somebody takes records.
+    fn has_taker(&self) -> bool {
+        self.daemon.process != 0 || medium::is_open()
+    }
     /// Returns whether a record is kept, and counts it if it is not.
     fn admits(&mut self, owner: RecordOwner) -> bool {
         let second = now().0 / SECOND_NS;
@@ -269,7 +283,7 @@ impl AuditState {
         }
         self.rate.1 = self.rate.1.saturating_add(1);
         let is_slow = self.settings.rate_limit == 0 || self.rate.1 <= self.settings.rate_limit;
-        let beyond = if self.daemon.process == 0 { 0 } else { BEYOND };
+        let beyond = if self.has_taker() { BEYOND } else { 0 };
         let is_kept = is_slow && (self.has_room_for(owner, beyond) || self.keeps_all());
         if !is_kept {
             self.lost = self.lost.saturating_add(1);
@@ -286,14 +300,18 @@ pub(super) fn push(task: &Task, record: AuditRecord) {
         state.add(record.clone());
     }
     state.note_room();
-    let is_full = !state.has_room_for(record.owner, 0) && (port != 0 || state.keeps_all());
+    let is_full = !state.has_room_for(record.owner, 0) && (state.has_taker() || state.keeps_all());
+    let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
     drop(state);
-    if is_full {
+    if is_full || port == 0 && medium::is_synchronous() {
         task.raise_attention(attention::AUDIT);
     }
-    if port == 0 {
-        log_record(&record);
+    match (port, medium::is_open()) {
+        (0, true) => medium::tell(),
+        (0, false) => log_record(&record),
+        _ => {}
     }
+    medium::note_backlog(fullest, limit);
     tell(port);
     if let Some(reader) = READER.get() {
         reader.written(&record);
@@ -352,19 +370,71 @@ pub fn wait_for_room(task: &Task) {
     loop {
         let ticket = ROOM.ticket();
         let state = STATE.lock();
-        let is_useless = state.daemon.process == 0 && !state.keeps_all();
+        let is_useless = !state.has_taker() && !state.keeps_all();
         let limit_ns = u64::from(state.settings.wait_time).saturating_mul(WAIT_UNIT_NS);
         let deadline = (!state.keeps_all()).then(|| Instant(begin.0.saturating_add(limit_ns)));
         let has_room = state.has_room_for(owner, 0);
+        let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
         drop(state);
+        medium::note_backlog(fullest, limit);
         let is_late = deadline.is_some_and(|deadline| now() >= deadline);
         if has_room || is_useless || is_late || task.is_ending() {
             break;
         }
-        ROOM.wait(ticket, deadline);
+        // It looks again even if nothing happens, for the alarm.
+        let again = now().after_ns(medium::FULL_NS);
+        let deadline = deadline.map_or(again, |deadline| deadline.min(again));
+        ROOM.wait(ticket, Some(deadline));
     }
     let mut state = STATE.lock();
     state.waited_ns = state.waited_ns.saturating_add(now().0.saturating_sub(begin.0));
+    let target = medium::target(state.waiting.len());
+    drop(state);
+    if medium::is_synchronous() {
+        let is_given_up = || !medium::is_synchronous() || task.is_ending();
+        medium::wait_for(target, is_given_up, None);
+    }
+}
+
+/// Takes records for the medium, about so many bytes; none if there is a daemon.
+pub fn take_for_medium(bytes: usize) -> Vec<AuditRecord> {
+    let mut taken = Vec::new();
+    let mut left = bytes;
+    let mut state = STATE.lock();
+    while state.daemon.port == 0
+        && let Some(size) = state.waiting.front().map(|record| record.text.len() + 64)
+        && (size <= left || taken.is_empty())
+        && let Some(record) = state.remove_first()
+    {
+        left = left.saturating_sub(size);
+        taken.push(record);
+    }
+    medium::taken(taken.len());
+    state.note_room();
+    let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
+    drop(state);
+    if !taken.is_empty() {
+        ROOM.wake();
+        medium::note_backlog(fullest, limit);
+    }
+    taken
+}
+
+/// Hears that so many records that were taken are on the medium.
+pub fn written(count: usize) {
+    let _state = STATE.lock();
+    medium::written(count);
+}
+
+/// Waits until all records are on the medium, or until a deadline.
+pub fn drain(deadline: Instant) {
+    let state = STATE.lock();
+    let target = medium::target(state.waiting.len());
+    let is_daemons = state.daemon.port != 0;
+    drop(state);
+    if !is_daemons {
+        medium::wait_for(target, || now() >= deadline, Some(deadline));
+    }
 }
 
 #[cfg(test)]

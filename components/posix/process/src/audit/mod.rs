@@ -7,11 +7,13 @@
 //!
 //! Locks: `audit.rules`, `audit.signaller` and `audit.state` are leaves.
 //! Source: Linux `kernel/audit.c`, `kernel/auditfilter.c`.
+pub mod alarm;
 pub mod backlog;
 mod call;
 mod denial;
 mod facts;
 mod login;
+pub mod medium;
 mod names;
 mod signaller;
 mod state;

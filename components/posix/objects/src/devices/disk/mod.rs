@@ -20,6 +20,7 @@ mod wait;
 
 pub use counted::Statistics;
 pub use file::BlockFile;
+pub use wait::run as run_request;
 
 use alloc::{
     string::String,
@@ -55,6 +56,8 @@ pub struct DiskDevice {
     pub block: Arc<dyn Block>,
     /// The device is a partition of a disk.
     pub is_partition: bool,
+    /// The type of a partition in a GPT; zeroes for others.
+    pub partition_type: [u8; 16],
     /// Counters of the requests that passed through it.
     pub statistics: Arc<Statistics>,
     /// The device was set read-only (BLKROSET).
@@ -72,7 +75,8 @@ const READ_AHEAD_PAGES: u64 = 128;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DiskKind {
     Whole,
-    Partition,
+    /// A partition, with its type.
+    Partition([u8; 16]),
 }
 
 impl DiskDevice {
@@ -81,12 +85,17 @@ impl DiskDevice {
         let counted = Counted::new(block);
         let statistics = counted.statistics().clone();
         let block: Arc<dyn Block> = Arc::new(counted);
-        let (name, is_partition) = (block.info().name, kind == DiskKind::Partition);
+        let (is_partition, partition_type) = match kind {
+            DiskKind::Whole => (false, [0; 16]),
+            DiskKind::Partition(kind) => (true, kind),
+        };
+        let name = block.info().name;
         Arc::new(DiskDevice {
             name,
             number,
             block,
             is_partition,
+            partition_type,
             statistics,
             is_protected: AtomicBool::new(false),
             read_ahead_pages: AtomicU64::new(READ_AHEAD_PAGES),
@@ -144,7 +153,7 @@ pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<DiskDevice>> {
         for part in parts {
             let number = (major, minor + part.number as u32);
             let slice = Arc::new(slice::Slice::new(disk, part));
-            all.push(DiskDevice::new(slice, number, DiskKind::Partition));
+            all.push(DiskDevice::new(slice, number, DiskKind::Partition(part.kind)));
         }
     }
     all

@@ -32,6 +32,14 @@ pub struct Partition {
     pub start: u64,
     /// Its length in sectors.
     pub sectors: u64,
+    /// Its type in a GPT; zeroes for another table.
+    pub kind: [u8; 16],
+}
+
+impl Partition {
+    fn of_mbr(number: usize, start: u64, sectors: u64) -> Partition {
+        Partition { number, start, sectors, kind: [0; 16] }
+    }
 }
 
 /// Function that reads sectors, given the first sector and the buffer; returns `false` if that failed.
@@ -84,7 +92,7 @@ fn mbr_partitions(mbr: &[u8; SECTOR_BYTES], read: &mut Read<'_>) -> Vec<Partitio
     let mut found = Vec::new();
     for index in 0..4 {
         let Some(entry) = mbr_entry(mbr, index) else { continue };
-        found.push(Partition { number: index + 1, start: entry.start, sectors: entry.sectors });
+        found.push(Partition::of_mbr(index + 1, entry.start, entry.sectors));
         if TYPES_EXTENDED.contains(&entry.kind) {
             // Linux shows two sectors of an extended partition, so that no file system is made on it.
             if let Some(part) = found.last_mut() {
@@ -107,7 +115,7 @@ fn logical_partitions(extended: u64, found: &mut Vec<Partition>, read: &mut Read
         }
         if let Some(entry) = mbr_entry(&sector, 0) {
             let start = link.saturating_add(entry.start);
-            found.push(Partition { number, start, sectors: entry.sectors });
+            found.push(Partition::of_mbr(number, start, entry.sectors));
         }
         let next = mbr_entry(&sector, 1).filter(|next| TYPES_EXTENDED.contains(&next.kind));
         let Some(next) = next else { return };
@@ -142,7 +150,8 @@ fn gpt(at: u64, sectors: u64, read: &mut Read<'_>) -> Option<Vec<Partition>> {
         let is_used = entry.iter().take(16).any(|byte| *byte != 0);
         let (start, last) = (long(entry, 32)?, long(entry, 40)?);
         let length = last.checked_sub(start)?.checked_add(1)?;
-        is_used.then_some(Partition { number: index + 1, start, sectors: length })
+        let kind = *entry.first_chunk()?;
+        is_used.then_some(Partition { number: index + 1, start, sectors: length, kind })
     };
     let used = entries.get(..bytes)?;
     Some(used.chunks_exact(entry_bytes).enumerate().filter_map(part).collect())
@@ -187,7 +196,7 @@ mod tests {
         sector[510..512].copy_from_slice(&[0x55, 0xaa]);
     }
     fn part(number: usize, start: u64, sectors: u64) -> Partition {
-        Partition { number, start, sectors }
+        Partition::of_mbr(number, start, sectors)
     }
     fn gpt_disk() -> Vec<u8> {
         let mut disk = vec![0; 200 * 512];
@@ -214,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_gpt_is_read_from_either_end_and_parts_outside_are_left_out() {
-        let expected = [part(1, 40, 40), part(3, 80, 70)];
+        let kind = core::array::from_fn(|place| u8::from(place == 0));
+        let expected = [part(1, 40, 40), part(3, 80, 70)].map(|part| Partition { kind, ..part });
         let mut disk = gpt_disk();
         assert_eq!(read(&disk), expected);
         disk[512 + 40] ^= 1;
