@@ -5,8 +5,9 @@
 #![forbid(unsafe_code)]
 mod session;
 
-use session::{Command, Named, Session, User};
+use session::{AuditOrder, Command, Named, Session, User};
 use std::{
+    collections::VecDeque,
     fs,
     io::{self, BufRead, Write},
     os::unix::process::CommandExt,
@@ -15,6 +16,11 @@ use std::{
 
 /// The kernel's file: the session's facts are read, and orders written.
 const CONTROL: &str = "/proc/skerry/trusted";
+/// The kernel's files about audit, which serve the trusted shell if the leader of the session has the rights.
+const AUDIT: &str = "/proc/skerry/audit";
+const AUDIT_RECORDS: &str = "/proc/skerry/audit_records";
+/// Number of records that are shown.
+const RECORDS_SHOWN: usize = 20;
 const POLICY: &str = "/sys/fs/selinux/policy";
 const PASSWORD_PROGRAMS: [&str; 2] = ["/usr/bin/passwd", "/bin/passwd"];
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -23,6 +29,7 @@ const HELP: &str = "\
   level        show the user and the level of the session
   new LEVEL    begin a session of the same user at another level; this one goes on when it ends
   password     change the user's password
+  audit        show the state of audit; `audit on`, `audit off`, `audit last`, `audit release BLOCK`: for the auditor
   end          end the session: all its programs are killed
 ";
 
@@ -92,6 +99,30 @@ fn change_password() {
     }
 }
 
+/// Returns the last records on the medium.
+fn last_records() -> io::Result<String> {
+    let mut last = VecDeque::new();
+    for line in io::BufReader::new(fs::File::open(AUDIT_RECORDS)?).lines() {
+        last.push_back(line? + "\n");
+        if last.len() > RECORDS_SHOWN {
+            last.pop_front();
+        }
+    }
+    Ok(last.into_iter().collect())
+}
+
+fn audit(order: &AuditOrder) {
+    let result = match order {
+        AuditOrder::Show => fs::read_to_string(AUDIT),
+        AuditOrder::Last => last_records(),
+        AuditOrder::Give(text) => fs::write(AUDIT, text).and_then(|()| fs::read_to_string(AUDIT)),
+    };
+    match result {
+        Ok(text) => show(&text),
+        Err(error) => show(&format!("That was refused: {error}\n")),
+    }
+}
+
 fn main() {
     let terminal = facts().terminal;
     show(&format!(
@@ -111,6 +142,7 @@ fn main() {
             Command::Level => show_session(),
             Command::New(level) => new_session(&level),
             Command::Password => change_password(),
+            Command::Audit(order) => audit(&order),
             Command::End => order("end\n"),
             Command::Help => show(HELP),
             Command::Nothing => {}

@@ -90,6 +90,15 @@ impl fmt::Display for Named<'_> {
     }
 }
 
+/// A command about audit.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AuditOrder {
+    Show,
+    Last,
+    /// An order that the kernel knows.
+    Give(String),
+}
+
 /// A command of the user.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
@@ -97,6 +106,7 @@ pub enum Command {
     Level,
     New(String),
     Password,
+    Audit(AuditOrder),
     End,
     Help,
     Nothing,
@@ -115,6 +125,13 @@ impl Command {
             ["level" | "l"] => Command::Level,
             ["new" | "n", level] => Command::New(level.to_owned()),
             ["password" | "p"] => Command::Password,
+            ["audit" | "a"] => Command::Audit(AuditOrder::Show),
+            ["audit" | "a", "last"] => Command::Audit(AuditOrder::Last),
+            ["audit" | "a", "on"] => Command::Audit(AuditOrder::Give("enable\n".to_owned())),
+            ["audit" | "a", "off"] => Command::Audit(AuditOrder::Give("disable\n".to_owned())),
+            ["audit" | "a", "release", block] => {
+                Command::Audit(AuditOrder::Give(format!("release {block}\n")))
+            }
             ["end" | "e"] => Command::End,
             ["help" | "h" | "?"] => Command::Help,
             _ => Command::Unknown,
@@ -169,6 +186,11 @@ mod tests {
             (b"\xff\xfe\n", Command::Unknown),
             (b"\x1b[A\n", Command::Unknown),
             (b"end now\n", Command::Unknown),
+            (b"audit\n", Command::Audit(AuditOrder::Show)),
+            (b"a last\n", Command::Audit(AuditOrder::Last)),
+            (b"audit off\n", Command::Audit(AuditOrder::Give("disable\n".to_owned()))),
+            (b"audit release 7\n", Command::Audit(AuditOrder::Give("release 7\n".to_owned()))),
+            (b"audit release\n", Command::Unknown),
             (b"?\n", Command::Help),
         ] {
             assert_eq!(Command::parse(line), command, "{line:?}");
