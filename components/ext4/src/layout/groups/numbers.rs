@@ -5,6 +5,7 @@
 //! ```
 //! A level takes the least free number of its own part, in its directory's group first. When its parts of all groups are full it takes
 //! numbers that all share, and when these are taken, too, any number.
+use alloc::boxed::Box;
 use core::{
     ops::Range,
     sync::atomic::{AtomicU32, AtomicU64, Ordering::*},
@@ -15,7 +16,7 @@ use interfaces::file_system::LEVEL_SLOTS;
 pub(crate) struct Numbers {
     seed: u32,
     /// The generation of the next inode of each level; the first slot's in a system without levels.
-    generations: [AtomicU32; LEVEL_SLOTS],
+    generations: Box<[AtomicU32]>,
     /// A bit for each slot whose parts of all groups are full.
     full: AtomicU64,
 }
@@ -39,16 +40,15 @@ impl Numbers {
     pub(super) fn new(seed: u32) -> Numbers {
         Numbers {
             seed,
-            generations: core::array::from_fn(|slot| AtomicU32::new(first(seed, slot))),
+            generations: (0..LEVEL_SLOTS).map(|slot| AtomicU32::new(first(seed, slot))).collect(),
             full: AtomicU64::new(0),
         }
     }
 
     /// Returns a generation number for a new inode.
     pub(crate) fn next_generation(&self, level: Option<usize>) -> u32 {
-        let [first, ..] = &self.generations;
-        let of_level = level.and_then(|level| self.generations.get(level)).unwrap_or(first);
-        of_level.fetch_add(STEP, Relaxed)
+        let slot = level.unwrap_or(0).min(LEVEL_SLOTS - 1);
+        self.generations.get(slot).map_or(self.seed, |next| next.fetch_add(STEP, Relaxed))
     }
 
     /// Returns one of `count` groups for a directory under the root: they are spread by what their own level has made.
