@@ -27,6 +27,24 @@ pub struct TaskFacts {
     pub program: Box<[u8]>,
 }
 
+impl TaskFacts {
+    /// Returns the facts of a record that no task causes.
+    pub fn of_kernel() -> TaskFacts {
+        TaskFacts {
+            process: 0,
+            parent: 0,
+            users: [0; 4],
+            groups: [0; 4],
+            supplementary: Arc::default(),
+            login: u32::MAX,
+            session: u32::MAX,
+            personality: 0,
+            context: None,
+            program: Box::default(),
+        }
+    }
+}
+
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {

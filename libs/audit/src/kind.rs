@@ -54,6 +54,8 @@ pub const PATH: u16 = 1302;
 pub const CONFIG_CHANGE: u16 = 1305;
 /// The working directory of a system call.
 pub const CWD: u16 = 1307;
+/// The use of covert channels that stay open: a number of Skerry's in the range of anomalies.
+pub const CHANNELS: u16 = 1790;
 /// The arguments of a program.
 pub const EXECVE: u16 = 1309;
 /// The end of an event of several records.

@@ -2,7 +2,7 @@
 //! so that these tell nothing of other levels.
 //!
 //! The processes are counted when a total is read: nothing is counted in advance.
-use crate::{object::Process, task::Task, tree};
+use crate::{io_counts::Count, object::Process, task::Task, tree};
 use core::ops::ControlFlow;
 use interfaces::monitor::Privileges;
 use vfs::{
@@ -29,6 +29,8 @@ pub struct Totals {
     pub minor_faults: u64,
     /// Page faults that read from a device.
     pub major_faults: u64,
+    /// Bytes that had to be read from storage, also of processes that ended.
+    pub storage_read: u64,
     /// Descriptors.
     pub descriptors: u64,
 }
@@ -43,8 +45,8 @@ pub fn level_of(viewer: &dyn Principal) -> Option<&'static Level> {
 /// Returns the totals of a level.
 pub fn of_level(level: &Level) -> Totals {
     let processes = tree::read().of_level(level);
-    let [user_ns, system_ns, switches] = level.ended();
-    let mut totals = Totals { user_ns, system_ns, switches, ..Totals::default() };
+    let [user_ns, system_ns, switches, storage_read] = level.ended();
+    let mut totals = Totals { user_ns, system_ns, switches, storage_read, ..Totals::default() };
     processes.iter().for_each(|process| totals.add(process));
     totals
 }
@@ -59,6 +61,7 @@ impl Totals {
         self.user_ns += time.user_ns;
         self.system_ns += time.system_ns;
         self.switches += time.voluntary_switches + time.forced_switches;
+        self.storage_read += process.io().of(Count::BytesRead);
         let faults = process.faults();
         self.minor_faults += faults.minor;
         self.major_faults += faults.major;

@@ -3,7 +3,7 @@
 //! One reader/writer lock guards all of it (`process.tree`); it is the outermost lock of the
 //! personality and held only for map operations, for sending signals to a group, and while a child
 //! changes and its parent is told ([`crate::signal::stop`]).
-use crate::{object::Process, signal::number::SIGCHLD, task::Task};
+use crate::{io_counts::Count, object::Process, signal::number::SIGCHLD, task::Task};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;
@@ -328,9 +328,13 @@ impl Tree {
     pub fn remove(&mut self, process: &Process) {
         let Some(node) = self.nodes.remove(&process.id()) else { return };
         if process.level().is_one_of_many() {
-            let own = process.usage.lock().own;
+            let (own, io) = {
+                let usage = process.usage.lock();
+                (usage.own, usage.io)
+            };
             let switches = own.voluntary_switches + own.forced_switches;
-            process.level().note_end([own.user_ns, own.system_ns, switches]);
+            let read = io.of(Count::BytesRead);
+            process.level().note_end([own.user_ns, own.system_ns, switches, read]);
         }
         release(&mut self.users, node.owner(), node.tasks);
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {

@@ -81,6 +81,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
         process::tree::give_levels_room();
         vfs::security::witness(process::audit::witnessed);
         process::audit::keep_all();
+        process::audit::channels::start();
     }
     let started = core::mem::take(&mut boot.components);
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());

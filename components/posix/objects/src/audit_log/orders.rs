@@ -1,7 +1,7 @@
 //! `/proc/skerry/audit`: the state of audit and of the log, and orders of the auditor.
 //!
 //! An order is a line: `enable`, `disable`, `release BLOCK`, `synchronous on` or `off`, `alarm medium PERCENT PERCENT PERCENT`,
-//! `alarm backlog PERCENT`.
+//! `alarm backlog PERCENT`, `channels SECONDS`.
 use super::{LOG, LogUse, MachineLog};
 use crate::tty::trusted;
 use alloc::{format, string::String, vec::Vec};
@@ -9,7 +9,7 @@ use core::fmt::Write;
 use interfaces::monitor::Privileges;
 use process::{
     Task,
-    audit::{self, Enabling, alarm::Alarm, backlog, medium},
+    audit::{self, Enabling, alarm::Alarm, backlog, channels, medium},
 };
 use vfs::{Capabilities, Errno, Principal, security};
 
@@ -73,13 +73,14 @@ pub fn status(reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
     let (settings, counts) = (audit::settings(), backlog::counts());
     let synchronous = if medium::is_set_synchronous() { "on" } else { "off" };
     let mut text = format!(
-        "enabled {}\nfailure {}\ndaemon {}\nbacklog {} of {}\nlost {}\nsynchronous {synchronous}\nalarm-backlog {}\n",
+        "enabled {}\nfailure {}\ndaemon {}\nbacklog {} of {}\nlost {}\nsynchronous {synchronous}\nchannels {}\nalarm-backlog {}\n",
         settings.enabled as u32,
         settings.failure,
         backlog::daemon().process,
         counts.waiting,
         settings.backlog_limit,
         counts.lost,
+        channels::interval(),
         medium::backlog_alarm()
     );
     match LOG.get() {
@@ -113,9 +114,18 @@ pub fn obey(data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
             medium::set_synchronous(new);
         }
         ["alarm", "medium", first, second, third] => set_medium_alarm([first, second, third])?,
+        ["channels", seconds] => set_channels(task, seconds)?,
         ["alarm", "backlog", threshold] => medium::set_backlog_alarm(percent(threshold)?),
         _ => return Err(Errno::EINVAL),
     }
+    Ok(())
+}
+
+/// Sets the interval of the records about covert channels.
+fn set_channels(task: &Task, seconds: &str) -> Result<(), Errno> {
+    let new = seconds.parse().map_err(|_| Errno::EINVAL)?;
+    audit::config_change(task, ("audit_channels", new, channels::interval()), Ok(()));
+    channels::set_interval(new);
     Ok(())
 }
 

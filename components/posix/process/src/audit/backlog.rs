@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use interfaces::monitor::Privileges;
 use rt::{
     lock_class,
-    sync::{Mutex, Once},
+    sync::{Event, Mutex, Once},
     time::{Instant, now},
 };
 use vfs::{poll::WaitQueue, security};
@@ -49,7 +49,14 @@ impl AuditRecord {
     pub fn new(task: &Task, kind: u16, text: &str) -> AuditRecord {
         AuditRecord { kind, text: text.into(), owner: owner_of(task) }
     }
+    /// Makes a record that no task causes.
+    pub(super) fn of_kernel(kind: u16, text: &str) -> AuditRecord {
+        AuditRecord { kind, text: text.into(), owner: KERNEL }
+    }
 }
+
+/// The subject to which the kernel's own records are charged.
+const KERNEL: RecordOwner = (0, 0);
 
 fn owner_of(task: &Task) -> RecordOwner {
     (task.process.level().slot(), task.real_user())
@@ -106,6 +113,8 @@ impl AuditState {
 
 pub(super) static STATE: Mutex<AuditState> = Mutex::new(&LOCK, AuditState::new());
 
+/// Tells of changes of the state.
+pub(super) static CHANGED: Event = Event::new();
 /// Tells of room for records.
 pub(super) static ROOM: WaitQueue = WaitQueue::new();
 static READER: Once<&'static dyn RecordReader> = Once::new();
@@ -137,6 +146,7 @@ pub(super) fn change_state(step: impl FnOnce(&mut AuditState)) {
     state.note_room();
     drop(state);
     ROOM.wake();
+    CHANGED.signal();
 }
 
 /// Returns the daemon.
@@ -294,6 +304,30 @@ impl AuditState {
 
 /// Adds a record that a task caused, which the calling thread runs.
 pub(super) fn push(task: &Task, record: AuditRecord) {
+    if keep(record) == HasToWait::Yes {
+        task.raise_attention(attention::AUDIT);
+    }
+}
+
+/// Adds a record that no task caused.
+pub(super) fn push_of_kernel(record: AuditRecord) {
+    keep(record);
+}
+
+/// Returns whether there is room for records that no task causes.
+pub(super) fn has_room_for_kernel() -> bool {
+    STATE.lock().has_room_for(KERNEL, 0)
+}
+
+/// Whether the task that caused a record has to wait before it returns to its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HasToWait {
+    No,
+    Yes,
+}
+
+/// Adds a record.
+fn keep(record: AuditRecord) -> HasToWait {
     let mut state = STATE.lock();
     let (is_kept, port) = (state.admits(record.owner), state.daemon.port);
     if is_kept {
@@ -303,9 +337,6 @@ pub(super) fn push(task: &Task, record: AuditRecord) {
     let is_full = !state.has_room_for(record.owner, 0) && (state.has_taker() || state.keeps_all());
     let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
     drop(state);
-    if is_full || port == 0 && medium::is_synchronous() {
-        task.raise_attention(attention::AUDIT);
-    }
     match (port, medium::is_open()) {
         (0, true) => medium::tell(),
         (0, false) => log_record(&record),
@@ -315,6 +346,10 @@ pub(super) fn push(task: &Task, record: AuditRecord) {
     tell(port);
     if let Some(reader) = READER.get() {
         reader.written(&record);
+    }
+    match is_full || port == 0 && medium::is_synchronous() {
+        true => HasToWait::Yes,
+        false => HasToWait::No,
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod alarm;
 pub mod backlog;
 mod call;
+pub mod channels;
 mod denial;
 mod facts;
 mod login;

@@ -33,8 +33,8 @@ pub struct Level {
     /// `false` in a system without a monitor, where the only level has all numbers.
     is_one_of_many: bool,
     taken: [AtomicU64; 2],
-    /// The times and switches of processes that ended.
-    ended: [AtomicU64; 3],
+    /// The times, switches and reads of processes that ended.
+    ended: [AtomicU64; 4],
     /// Processes and threads made.
     forks: AtomicU64,
 }
@@ -50,7 +50,7 @@ impl Level {
             slot,
             is_one_of_many: true,
             taken: [const { AtomicU64::new(0) }; 2],
-            ended: [const { AtomicU64::new(0) }; 3],
+            ended: [const { AtomicU64::new(0) }; 4],
             forks: AtomicU64::new(0),
         }
     }
@@ -82,14 +82,15 @@ impl Level {
     pub fn is_one_of_many(&self) -> bool {
         self.is_one_of_many
     }
-    /// Adds the time in programs, the time in the kernel (in nanoseconds), and the switches of a process that has ended.
-    pub fn note_end(&self, used: [u64; 3]) {
+    /// Adds the time in programs, the time in the kernel (in nanoseconds), the switches, and the bytes read from storage of a process that
+    /// has ended.
+    pub fn note_end(&self, used: [u64; 4]) {
         self.ended.iter().zip(used).for_each(|(sum, part)| {
             sum.fetch_add(part, Ordering::Relaxed);
         });
     }
     /// Returns the sums of [`Level::note_end`].
-    pub fn ended(&self) -> [u64; 3] {
+    pub fn ended(&self) -> [u64; 4] {
         self.ended.each_ref().map(|sum| sum.load(Ordering::Relaxed))
     }
     /// Counts a new process or thread.
@@ -136,6 +137,11 @@ impl Levels {
         let level = Box::leak(Box::new(Level::in_slot(slot)));
         known.push((secrecy, level));
         level
+    }
+    /// Returns all levels; that without a secrecy is the one of all secrecies for which no slot was free.
+    pub(super) fn all(&self) -> Vec<(Option<Secrecy>, &'static Level)> {
+        let known = self.0.iter().map(|(secrecy, level)| (Some(*secrecy), *level));
+        known.chain([(None, &SHARED_LEVEL)]).collect()
     }
 }
 

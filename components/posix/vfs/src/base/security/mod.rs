@@ -31,7 +31,7 @@ use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc
 use answers::{Answer, Question};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::monitor::{Denial, Initial, Monitor, ObjectAccess, Privileges};
-use labels::{Context, ContextId, SecrecyTable};
+use labels::{Context, ContextId, Secrecy, SecrecyTable};
 use level::Levels;
 use rt::{
     lock_class,
@@ -254,6 +254,12 @@ pub fn of_device(path: &str) -> Option<&'static Label> {
 pub fn initial(of: Initial) -> Result<&'static Label, Denial> {
     let security = SECURITY.get().ok_or(Denial::Invalid)?;
     Ok(security.label(security.monitor.initial(of)?))
+}
+
+/// Returns the levels of all subjects; the one without a secrecy is that of the secrecies that have no numbers of their own. None in a system
+/// without a monitor.
+pub fn levels() -> Vec<(Option<Secrecy>, &'static Level)> {
+    SECURITY.get().map_or_else(Vec::new, |security| security.labels.read().levels.all())
 }
 
 /// Returns whether a subject has a privilege. All have in a system without a policy.
