@@ -21,20 +21,23 @@ enum Under {
     Opening(Opening),
     /// The first part of a batch is being written, and then the second.
     Writing { rest: BlockRun, end: LogEnd },
-    /// A batch is being written.
-    Written(LogEnd),
-    /// A batch is being flushed.
-    Flushing(LogEnd),
-    /// A head is being written.
-    Head(LogHead),
-    /// A head is being flushed.
-    FlushingHead(LogHead),
+    /// A part of the log is being written.
+    Written(WrittenPart),
+    /// The part is being flushed.
+    Flushing(WrittenPart),
     /// Blocks are being read.
     Reading { number: u64, count: u64 },
     /// None.
     Nothing,
     /// The log cannot be used.
     Refused(LogRefusal),
+}
+
+/// The part of the log that holds once it is on the medium.
+enum WrittenPart {
+    /// A batch, up to this end.
+    End(LogEnd),
+    Head(LogHead),
 }
 
 /// The log of a medium.
@@ -68,23 +71,18 @@ impl LogMachine {
             (Under::Nothing, LogEvent::Release(block)) => self.release(block),
             (Under::Nothing, LogEvent::Read(block)) => self.read(block),
             (Under::Writing { rest, end }, LogEvent::Done) => {
-                self.under = Under::Written(end);
+                self.under = Under::Written(WrittenPart::End(end));
                 LogStep::Write(rest)
             }
-            (Under::Written(end), LogEvent::Done) => {
-                self.under = Under::Flushing(end);
+            (Under::Written(part), LogEvent::Done) => {
+                self.under = Under::Flushing(part);
                 LogStep::Flush
             }
-            (Under::Flushing(end), LogEvent::Done) => {
-                self.end = end;
-                self.settled(0, 0)
-            }
-            (Under::Head(head), LogEvent::Done) => {
-                self.under = Under::FlushingHead(head);
-                LogStep::Flush
-            }
-            (Under::FlushingHead(head), LogEvent::Done) => {
-                self.head = head;
+            (Under::Flushing(part), LogEvent::Done) => {
+                match part {
+                    WrittenPart::End(end) => self.end = end,
+                    WrittenPart::Head(head) => self.head = head,
+                }
                 self.settled(0, 0)
             }
             (Under::Reading { number, count }, LogEvent::Done) => self.give(number, count),
@@ -142,7 +140,7 @@ impl LogMachine {
         let LogEnd { block: end, record } = self.end;
         let head = LogHead { generation: head.generation + 1, end, record, ..head };
         self.memory.put_blocks(0, &head.encode());
-        self.under = Under::Head(head);
+        self.under = Under::Written(WrittenPart::Head(head));
         LogStep::Write(BlockRun { first: head.place(), count: 1, place: 0 })
     }
 
@@ -176,7 +174,7 @@ impl LogMachine {
         let before_end = (self.head.blocks - block % self.head.blocks).min(length);
         let whole = self.run(block, before_end);
         self.under = match length - before_end {
-            0 => Under::Written(end),
+            0 => Under::Written(WrittenPart::End(end)),
             rest => {
                 let rest = BlockRun { place: before_end, ..self.run(block + before_end, rest) };
                 Under::Writing { rest, end }

@@ -6,7 +6,7 @@
 use crate::{
     BLOCK_BYTES,
     bytes::{SUM, is_sealed, long, put, seal, short},
-    list::{HEAD, RecordPiece, pieces},
+    list::{PIECE_HEAD, RecordPiece, pieces},
 };
 use alloc::vec::Vec;
 
@@ -91,10 +91,10 @@ impl Packer {
     fn add(&mut self, record: &RecordPiece<'_>) {
         let mut piece = *record;
         loop {
-            if self.open.len() + HEAD >= ROOM {
+            if self.open.len() + PIECE_HEAD >= ROOM {
                 self.close();
             }
-            let room = ROOM - self.open.len() - HEAD;
+            let room = ROOM - self.open.len() - PIECE_HEAD;
             let (text, behind) = piece.text.split_at_checked(room).unwrap_or((piece.text, &[]));
             RecordPiece { text, is_last: behind.is_empty(), ..piece }.put(&mut self.open);
             if behind.is_empty() {

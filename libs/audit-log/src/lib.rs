@@ -30,7 +30,7 @@ pub use block::{BatchPlace, LogBlock, pack};
 pub use end::{LogEnd, Sighting, end_of_log, is_new};
 pub use head::{LogHead, newer_head};
 pub use join::PieceJoiner;
-pub use list::{RecordPiece, pieces};
+pub use list::{PIECE_HEAD, RecordPiece, pieces};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 512;

@@ -6,8 +6,8 @@
 //! ```
 use alloc::vec::Vec;
 
-/// Bytes before a text.
-pub(crate) const HEAD: usize = 16;
+/// Bytes of a piece before its text.
+pub const PIECE_HEAD: usize = 16;
 
 /// A part of a record, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl<'a> RecordPiece<'a> {
 pub fn pieces(list: &[u8]) -> impl Iterator<Item = RecordPiece<'_>> {
     let mut rest = list;
     core::iter::from_fn(move || {
-        let (head, behind) = rest.split_first_chunk::<HEAD>()?;
+        let (head, behind) = rest.split_first_chunk::<PIECE_HEAD>()?;
         let number = u64::from_le_bytes(*head.first_chunk()?);
         let kind = u16::from_le_bytes(*head.get(8..)?.first_chunk()?);
         let place = u16::from_le_bytes(*head.get(10..)?.first_chunk()?);

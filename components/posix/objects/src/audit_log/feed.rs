@@ -1,7 +1,7 @@
 //! The thread that gives the audit writer records.
 use super::{LogUse, MachineLog, client::LogTrouble};
 use alloc::{collections::VecDeque, vec::Vec};
-use audit_log::{RecordPiece, TEXT_MAX};
+use audit_log::{PIECE_HEAD, RecordPiece, TEXT_MAX};
 use interfaces::audit_log::{LogRefusal, LogState, RECORDS_BYTES};
 use process::audit::{
     backlog::{self, AuditRecord},
@@ -11,8 +11,6 @@ use rt::time;
 
 /// Bytes of records that are written at once.
 const BATCH_BYTES: usize = RECORDS_BYTES / 2;
-/// Bytes of a record in a list, besides its text.
-const HEAD_BYTES: usize = 16;
 /// The pause after trouble.
 const PAUSE_NS: u64 = 200_000_000;
 
@@ -43,7 +41,7 @@ impl Held {
         for (record, number) in self.records.iter().zip(self.first.unwrap_or(0)..) {
             let text = record.text.as_bytes();
             let text = text.get(..TEXT_MAX).unwrap_or(text);
-            if !list.is_empty() && list.len() + HEAD_BYTES + text.len() > RECORDS_BYTES {
+            if !list.is_empty() && list.len() + PIECE_HEAD + text.len() > RECORDS_BYTES {
                 break;
             }
             RecordPiece::whole(number, record.kind, text).put(&mut list);
