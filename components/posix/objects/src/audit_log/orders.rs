@@ -81,7 +81,7 @@ pub fn status(reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         settings.backlog_limit,
         counts.lost,
         channels::interval(),
-        medium::backlog_alarm()
+        backlog::alarm_threshold()
     );
     match LOG.get() {
         Some(log) => log.describe(&mut text),
@@ -115,7 +115,7 @@ pub fn obey(data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
         }
         ["alarm", "medium", first, second, third] => set_medium_alarm([first, second, third])?,
         ["channels", seconds] => set_channels(task, seconds)?,
-        ["alarm", "backlog", threshold] => medium::set_backlog_alarm(percent(threshold)?),
+        ["alarm", "backlog", threshold] => backlog::set_alarm_threshold(percent(threshold)?),
         _ => return Err(Errno::EINVAL),
     }
     Ok(())

@@ -24,9 +24,6 @@ use sysv::{
 };
 use vfs::{Capabilities, Errno, Principal, security::Label};
 
-/// The class of records of refusals.
-const CLASS: &str = "msgq";
-
 lock_class! {
     static STATE = "ipc.messages";
 }
@@ -116,7 +113,7 @@ impl MessageQueueState {
 }
 
 impl Object for MessageQueue {
-    const CLASS: &'static str = CLASS;
+    const CLASS: &'static str = "msgq";
 
     fn permission(&self) -> Permission {
         self.state.lock().permission
@@ -284,7 +281,7 @@ impl MessageQueue {
         if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
-        who.check_label(CLASS, self.label, access)?;
+        who.check_label(self, access)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }

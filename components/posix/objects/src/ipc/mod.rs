@@ -30,6 +30,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 use interfaces::monitor::ObjectAccess;
 use process::{self, Task, audit, user_memory::User};
+use registry::Object;
 use rt::memory::Charge;
 use sysv::{Refusal, permission::Subject, table::INDICES};
 use vfs::{
@@ -64,19 +65,14 @@ impl Who {
     pub fn finds(&self, label: &'static Label) -> bool {
         security::is_of_own_secrecy(&self.0.subject, label)
     }
-    /// Checks that it may access an object with this label, of the class that records name. Each use but a look changes an object: it counts who uses it, and when.
+    /// Checks that it may access an object by its label. Each use but a look changes an object: it counts who uses it, and when.
     ///
     /// # Errors
     /// `EACCES`.
-    pub fn check_label(
-        &self,
-        class: &str,
-        label: &'static Label,
-        access: ObjectAccess,
-    ) -> Result<(), Errno> {
-        let subject = &self.0.subject;
+    pub fn check_label<T: Object>(&self, object: &T, access: ObjectAccess) -> Result<(), Errno> {
+        let (subject, label) = (&self.0.subject, object.label());
         let checked = security::check(subject, label, access);
-        Ok(checked.inspect_err(|_| audit::refused_object(class, access, label, subject))?)
+        Ok(checked.inspect_err(|_| audit::refused_object(T::CLASS, access, label, subject))?)
     }
     /// Returns the label of an object that it makes.
     pub fn label(&self) -> &'static Label {

@@ -121,7 +121,7 @@ impl<T: Object> Registry<T> {
         if !object.permission().is_controlled_by(who) {
             return Err(Errno::EPERM);
         }
-        who.check_label(T::CLASS, object.label(), ObjectAccess::Write)?;
+        who.check_label(&*object, ObjectAccess::Write)?;
         Ok(object)
     }
     /// Returns the highest index for `who`, which is the result of the INFO commands.

@@ -31,9 +31,6 @@ use sysv::{
 };
 use vfs::{Capabilities, Errno, Principal, security::Label};
 
-/// The class of records of refusals.
-const CLASS: &str = "shm";
-
 lock_class! {
     static STATE = "ipc.segment";
 }
@@ -94,7 +91,7 @@ impl SegmentState {
 }
 
 impl Object for SharedSegment {
-    const CLASS: &'static str = CLASS;
+    const CLASS: &'static str = "shm";
 
     fn permission(&self) -> Permission {
         self.state.lock().permission
@@ -196,7 +193,7 @@ impl Hold {
             return Err(Errno::EACCES);
         }
         // The segment counts its attaches, so that even one that only reads changes it.
-        who.check_label(CLASS, segment.label, ObjectAccess::Write)?;
+        who.check_label(&*segment, ObjectAccess::Write)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }
@@ -371,7 +368,7 @@ pub fn set_lock(task: &Task, id: i32, wanted: ShmLock) -> Result<(), Errno> {
     if !is_privileged && (!owners.contains(&who.user()) || is_locked && limit == 0) {
         return Err(Errno::EPERM);
     }
-    who.check_label(CLASS, segment.label, ObjectAccess::Write)?;
+    who.check_label(&*segment, ObjectAccess::Write)?;
     let before = match is_locked {
         true if state.lock.is_some() => None,
         true => {

@@ -31,9 +31,6 @@ use sysv::{
 };
 use vfs::{Errno, Principal, security::Label};
 
-/// The class of records of refusals.
-const CLASS: &str = "sem";
-
 lock_class! {
     static STATE = "ipc.semaphores";
 }
@@ -93,7 +90,7 @@ impl SemaphoreState {
 }
 
 impl Object for SemaphoreSet {
-    const CLASS: &'static str = CLASS;
+    const CLASS: &'static str = "sem";
 
     fn permission(&self) -> Permission {
         self.state.lock().permission
@@ -227,7 +224,7 @@ impl SemaphoreSet {
         if !state.permission.allows(&who, wanted) {
             return Err(Errno::EACCES);
         }
-        who.check_label(CLASS, self.label, access)?;
+        who.check_label(self, access)?;
         if state.is_removed {
             return Err(Errno::EIDRM);
         }

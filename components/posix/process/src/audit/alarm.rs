@@ -1,7 +1,10 @@
 //! Alarms of audit: a line in the kernel's log and on the console when a threshold is passed ([`Alarm`]).
 use alloc::{boxed::Box, format, string::String};
 use core::fmt::Arguments;
-use rt::sync::Once;
+use rt::{
+    sync::Once,
+    time::{Instant, now},
+};
 
 /// Percent below a threshold at which it can be passed again.
 const HYSTERESIS: u8 = 5;
@@ -36,6 +39,37 @@ impl<const N: usize> Alarm<N> {
         self.passed = self.passed.max(reached);
         let is_new = self.passed > before;
         self.thresholds.get(reached.wrapping_sub(1)).copied().filter(|_| is_new)
+    }
+}
+
+/// Time for which the backlog is full before there is an alarm: bursts of records fill it for a moment.
+pub(super) const FULL_NS: u64 = 5_000_000_000;
+
+/// The alarm of a backlog that stays full.
+pub(super) struct BacklogAlarm {
+    alarm: Alarm<1>,
+    /// The time since when it is full.
+    since: Option<Instant>,
+}
+
+impl BacklogAlarm {
+    /// Makes an alarm with a threshold in percent.
+    pub(super) const fn new(threshold: u8) -> BacklogAlarm {
+        BacklogAlarm { alarm: Alarm::new([threshold]), since: None }
+    }
+    /// Returns the threshold.
+    pub(super) fn threshold(&self) -> u8 {
+        let [threshold] = self.alarm.thresholds();
+        threshold
+    }
+    /// Hears how much is used, in percent. Returns whether it is to be told of: it has been so for [`FULL_NS`].
+    pub(super) fn note(&mut self, percent: u8) -> bool {
+        if percent < self.threshold() {
+            self.since = None;
+            return self.alarm.note(percent).is_some();
+        }
+        let begin = *self.since.get_or_insert_with(now);
+        now().since(begin) >= FULL_NS && self.alarm.note(percent).is_some()
     }
 }
 

@@ -1,5 +1,9 @@
 //! The records that wait for the audit daemon, or for the audit writer's medium.
-use super::{AuditFeatures, AuditSettings, Enabling, medium};
+use super::{
+    AuditFeatures, AuditSettings, Enabling,
+    alarm::{self, BacklogAlarm},
+    medium,
+};
 use crate::{
     object::Process,
     task::{Task, attention},
@@ -91,6 +95,7 @@ pub(super) struct AuditState {
     lost: u32,
     /// Time for which tasks have waited for room.
     waited_ns: u64,
+    alarm: BacklogAlarm,
     /// The present second, and the number of its records.
     rate: (u64, u32),
 }
@@ -106,6 +111,7 @@ impl AuditState {
             owned: BTreeMap::new(),
             lost: 0,
             waited_ns: 0,
+            alarm: BacklogAlarm::new(80),
             rate: (0, 0),
         }
     }
@@ -193,6 +199,23 @@ pub fn take_waited() -> u32 {
     waited
 }
 
+/// Returns the threshold of the alarm of a full backlog, in percent.
+pub fn alarm_threshold() -> u8 {
+    STATE.lock().alarm.threshold()
+}
+
+/// Sets that threshold.
+pub fn set_alarm_threshold(threshold: u8) {
+    STATE.lock().alarm = BacklogAlarm::new(threshold);
+}
+
+/// Raises the alarm of a full backlog. No lock is held.
+fn raise(percent: Option<u8>) {
+    if let Some(percent) = percent {
+        alarm::raise(format_args!("{percent} % of the backlog is used"));
+    }
+}
+
 fn tell(port: u32) {
     if port != 0
         && let Some(reader) = READER.get()
@@ -229,9 +252,12 @@ impl AuditState {
     fn own(&self, owner: RecordOwner) -> usize {
         self.owned.get(&owner).copied().unwrap_or(0)
     }
-    /// Returns the number of records of the subject that has most.
-    fn fullest(&self) -> usize {
-        self.owned.values().copied().max().unwrap_or(0)
+    /// Looks how much the subject with most records has of its limit. Returns the percentage if there is to be an alarm.
+    fn note_use(&mut self) -> Option<u8> {
+        let fullest = self.owned.values().copied().max().unwrap_or(0);
+        let limit = self.settings.backlog_limit as usize;
+        let percent = (fullest * 100).checked_div(limit).unwrap_or(0).min(100) as u8;
+        self.alarm.note(percent).then_some(percent)
     }
     /// Returns whether all subjects together may cause `beyond` more records than their limit.
     fn has_room(&self, beyond: usize) -> bool {
@@ -243,8 +269,11 @@ impl AuditState {
         let limit = self.settings.backlog_limit as usize;
         self.has_room(beyond) && (limit == 0 || self.own(owner) < limit.saturating_add(beyond))
     }
+    fn charge(&mut self, owner: RecordOwner) {
+        *self.owned.entry(owner).or_default() += 1;
+    }
     fn add(&mut self, record: AuditRecord) {
-        *self.owned.entry(record.owner).or_default() += 1;
+        self.charge(record.owner);
         self.waiting.push_back(record);
     }
     /// Takes the next record for the daemon, which has written the one before.
@@ -258,7 +287,7 @@ impl AuditState {
     /// Puts the record back that a daemon may not have written.
     fn repeat_taken(&mut self) {
         if let Some(record) = self.taken.take() {
-            *self.owned.entry(record.owner).or_default() += 1;
+            self.charge(record.owner);
             self.waiting.push_front(record);
             medium::returned();
         }
@@ -335,14 +364,14 @@ fn keep(record: AuditRecord) -> HasToWait {
     }
     state.note_room();
     let is_full = !state.has_room_for(record.owner, 0) && (state.has_taker() || state.keeps_all());
-    let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
+    let alarm = state.note_use();
     drop(state);
     match (port, medium::is_open()) {
         (0, true) => medium::tell(),
         (0, false) => log_record(&record),
         _ => {}
     }
-    medium::note_backlog(fullest, limit);
+    raise(alarm);
     tell(port);
     if let Some(reader) = READER.get() {
         reader.written(&record);
@@ -404,20 +433,20 @@ pub fn wait_for_room(task: &Task) {
     let (begin, owner) = (now(), owner_of(task));
     loop {
         let ticket = ROOM.ticket();
-        let state = STATE.lock();
+        let mut state = STATE.lock();
         let is_useless = !state.has_taker() && !state.keeps_all();
         let limit_ns = u64::from(state.settings.wait_time).saturating_mul(WAIT_UNIT_NS);
         let deadline = (!state.keeps_all()).then(|| Instant(begin.0.saturating_add(limit_ns)));
         let has_room = state.has_room_for(owner, 0);
-        let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
+        let alarm = state.note_use();
         drop(state);
-        medium::note_backlog(fullest, limit);
+        raise(alarm);
         let is_late = deadline.is_some_and(|deadline| now() >= deadline);
         if has_room || is_useless || is_late || task.is_ending() {
             break;
         }
         // It looks again even if nothing happens, for the alarm.
-        let again = now().after_ns(medium::FULL_NS);
+        let again = now().after_ns(alarm::FULL_NS);
         let deadline = deadline.map_or(again, |deadline| deadline.min(again));
         ROOM.wait(ticket, Some(deadline));
     }
@@ -446,11 +475,11 @@ pub fn take_for_medium(bytes: usize) -> Vec<AuditRecord> {
     }
     medium::taken(taken.len());
     state.note_room();
-    let (fullest, limit) = (state.fullest(), state.settings.backlog_limit as usize);
+    let alarm = if taken.is_empty() { None } else { state.note_use() };
     drop(state);
     if !taken.is_empty() {
         ROOM.wake();
-        medium::note_backlog(fullest, limit);
+        raise(alarm);
     }
     taken
 }

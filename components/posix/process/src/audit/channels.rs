@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use audit::{RecordText, TaskFacts, kind};
 use core::{
     fmt::Arguments,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, Ordering},
 };
 use labels::Secrecy;
 use rt::{
@@ -29,15 +29,16 @@ use vfs::security;
 const SECOND_NS: u64 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
 /// Seconds of an interval; 0 for no records.
-static INTERVAL: AtomicU64 = AtomicU64::new(10);
+static INTERVAL: AtomicU32 = AtomicU32::new(10);
+
 /// Returns the length of an interval in seconds; 0 if there are no records of channels.
 pub fn interval() -> u32 {
-    INTERVAL.load(Ordering::Relaxed) as u32
+    INTERVAL.load(Ordering::Relaxed)
 }
 
 /// Sets it.
 pub fn set_interval(seconds: u32) {
-    INTERVAL.store(seconds.into(), Ordering::Relaxed);
+    INTERVAL.store(seconds, Ordering::Relaxed);
     CHANGED.signal();
 }
 
@@ -131,13 +132,13 @@ fn run() {
     let mut before = LevelUses::now();
     loop {
         let ticket = CHANGED.ticket();
-        let seconds = INTERVAL.load(Ordering::Relaxed);
-        if settings().enabled == Enabling::Off || seconds == 0 {
+        let interval_ns = u64::from(interval()) * SECOND_NS;
+        if settings().enabled == Enabling::Off || interval_ns == 0 {
             CHANGED.wait(ticket, None);
             before = LevelUses::now();
             continue;
         }
-        let end = before.until.after_ns(seconds * SECOND_NS);
+        let end = before.until.after_ns(interval_ns);
         if now() < end {
             CHANGED.wait(ticket, Some(end));
             continue;
@@ -148,7 +149,7 @@ fn run() {
             new.record(&before);
             before = new;
         } else {
-            CHANGED.wait(ticket, Some(now().after_ns(seconds * SECOND_NS)));
+            CHANGED.wait(ticket, Some(now().after_ns(interval_ns)));
         }
     }
 }

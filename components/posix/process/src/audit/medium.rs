@@ -1,17 +1,11 @@
 //! The way of records to the audit writer's medium, as the backlog and the writer's client see it. The client takes records that no daemon
 //! takes ([`super::backlog::take_for_medium`]), and keeps them in memory until they are on the medium.
-use super::alarm::{self, Alarm};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rt::{
-    lock_class,
-    sync::{Event, Mutex, Ticket},
-    time::{Instant, now},
+    sync::{Event, Ticket},
+    time::Instant,
 };
 use vfs::poll::WaitQueue;
-
-lock_class! {
-    static ALARM_LOCK = "audit.alarm";
-}
 
 /// The writer takes records.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -25,12 +19,6 @@ static GONE: AtomicU64 = AtomicU64::new(0);
 static NEWS: Event = Event::new();
 /// Tells of records that are on the medium.
 static WRITTEN: WaitQueue = WaitQueue::new();
-/// The alarm of a backlog that stays full, and the time since when it is.
-static ALARM: Mutex<(Alarm<1>, Option<Instant>)> =
-    Mutex::new(&ALARM_LOCK, (Alarm::new([80]), None));
-/// Time for which the backlog is full before there is an alarm: bursts of records fill it for a moment.
-pub(super) const FULL_NS: u64 = 5_000_000_000;
-
 /// Opens the way.
 pub fn open() {
     IS_OPEN.store(true, Ordering::Release);
@@ -61,38 +49,6 @@ pub fn is_set_synchronous() -> bool {
 /// Returns whether that is set, and the way is open.
 pub(super) fn is_synchronous() -> bool {
     is_set_synchronous() && is_open()
-}
-
-/// Returns the threshold of the alarm of a full backlog, in percent.
-pub fn backlog_alarm() -> u8 {
-    let [threshold] = ALARM.lock().0.thresholds();
-    threshold
-}
-
-/// Sets that threshold.
-pub fn set_backlog_alarm(threshold: u8) {
-    *ALARM.lock() = (Alarm::new([threshold]), None);
-}
-
-/// Hears how many records the subject with most has in the backlog, of so many that it may have, and raises an alarm if it has been so for [`FULL_NS`].
-pub(super) fn note_backlog(fullest: usize, limit: usize) {
-    let percent = (fullest * 100).checked_div(limit).unwrap_or(0).min(100) as u8;
-    let mut alarm = ALARM.lock();
-    let [threshold] = alarm.0.thresholds();
-    let is_raised = match percent >= threshold {
-        true => {
-            let begin = *alarm.1.get_or_insert_with(now);
-            now().since(begin) >= FULL_NS && alarm.0.note(percent).is_some()
-        }
-        false => {
-            alarm.1 = None;
-            alarm.0.note(percent).is_some()
-        }
-    };
-    drop(alarm);
-    if is_raised {
-        alarm::raise(format_args!("{percent} % of the backlog is used"));
-    }
 }
 
 /// Tells the writer's client that there is work.
