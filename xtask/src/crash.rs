@@ -191,6 +191,11 @@ impl State {
     }
 }
 
+/// Returns the seed of a round of a campaign.
+fn seed_of(campaign: u64, round: u64) -> u64 {
+    campaign.wrapping_mul(1_000_003).wrapping_add(round)
+}
+
 /// Returns the time after which QEMU is killed.
 fn life(seed: u64) -> Duration {
     Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS)
@@ -198,7 +203,7 @@ fn life(seed: u64) -> Duration {
 
 /// Boots, kills, repairs and compares once.
 fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Round> {
-    let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
+    let seed = seed_of(options.seed, round);
     let disk = shell::build_path(&format!("crash-{round}.ext4"))?;
     fs::copy(image, &disk)?;
     let config = Config {
@@ -335,51 +340,81 @@ fn read_tree(folder: &Path, prefix: &str, found: &mut Files) -> Result<()> {
 /// Checks that each file has the label with which it was made.
 fn judge_labels(disk: &Path) -> Result<Result<(), String>> {
     let system = ext4_view::Ext4::load_from_path(disk)?;
-    let mut found = Files::new();
-    collect(&system, &PathBuf::from(format!("/{FOLDER}")), "", &mut found)?;
-    let names: Vec<&String> = found.keys().collect();
-    let paths: Vec<String> = names.iter().map(|name| format!("/{FOLDER}/{name}")).collect();
-    let labels = disk::labels(disk, &paths)?;
-    if labels.len() != names.len() {
-        return Ok(Err(format!("{} labels of {} files", labels.len(), names.len())));
+    let mut paths = Vec::new();
+    visit(&system, &format!("/{FOLDER}"), &mut |path, is_directory| {
+        paths.extend((!is_directory).then(|| path.to_owned()));
+        Ok(())
+    })?;
+    compare_labels(disk, &paths, |path| {
+        let name = path.strip_prefix(&format!("/{FOLDER}/"))?.split_once('/');
+        Some(name.map_or("", |(_, name)| label_of(name)).to_owned())
+    })
+}
+
+/// Compares the labels of files with those that they should have; `None` for a file that should not be there.
+fn compare_labels(
+    disk: &Path,
+    paths: &[String],
+    expected: impl Fn(&str) -> Option<String>,
+) -> Result<Result<(), String>> {
+    let labels = disk::labels(disk, paths)?;
+    if labels.len() != paths.len() {
+        return Ok(Err(format!("{} labels of {} files", labels.len(), paths.len())));
     }
-    for (name, label) in names.iter().zip(labels) {
-        let made = name.split_once('/').map_or("", |(_, name)| label_of(name));
-        if label != made {
-            return Ok(Err(format!("{name} has the label {label:?}, not {made}")));
+    for (path, label) in paths.iter().zip(labels) {
+        match expected(path) {
+            None => return Ok(Err(format!("{path} should not be there"))),
+            Some(expected) if expected != label => {
+                return Ok(Err(format!("{path} has the label {label:?}, not {expected}")));
+            }
+            Some(_) => {}
         }
     }
     Ok(Ok(()))
 }
 
-/// Collects the files below a folder, by their names there.
+/// Calls `visit` with the path of each file and directory below a folder, if it is there, and with whether it is a directory.
 ///
 /// # Errors
-/// The error of the reader if a folder or a file cannot be read.
-pub fn collect(
+/// The error of the reader if a folder cannot be read, and those of `visit`.
+fn visit(
     system: &ext4_view::Ext4,
-    folder: &Path,
-    prefix: &str,
-    found: &mut Files,
+    folder: &str,
+    visit: &mut dyn FnMut(&str, bool) -> Result<(), ext4_view::Ext4Error>,
 ) -> Result<(), ext4_view::Ext4Error> {
-    let folder = folder.to_string_lossy().into_owned();
-    if !system.exists(folder.as_str())? {
+    if !system.exists(folder)? {
         return Ok(());
     }
-    for entry in system.read_dir(folder.as_str())? {
+    for entry in system.read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().as_str().unwrap_or("?").to_owned();
         if name == "." || name == ".." {
             continue;
         }
         let path = format!("{folder}/{name}");
-        if entry.file_type()?.is_dir() {
-            collect(system, Path::new(&path), &format!("{prefix}{name}/"), found)?;
-        } else {
-            found.insert(format!("{prefix}{name}"), system.read(path.as_str())?);
+        let is_directory = entry.file_type()?.is_dir();
+        if is_directory {
+            self::visit(system, &path, visit)?;
         }
+        visit(&path, is_directory)?;
     }
     Ok(())
+}
+
+/// Returns the files below a folder, by their names there.
+///
+/// # Errors
+/// The error of the reader if a folder or a file cannot be read.
+fn files_below(system: &ext4_view::Ext4, folder: &str) -> Result<Files, ext4_view::Ext4Error> {
+    let mut found = Files::new();
+    visit(system, folder, &mut |path, is_directory| {
+        if !is_directory {
+            let name = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
+            found.insert(name.to_owned(), system.read(path)?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 #[cfg(test)]

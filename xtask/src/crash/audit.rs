@@ -1,6 +1,6 @@
 //! `./x crash --audit`: QEMU is killed while programs wait until their audit records are on the medium. Each record of a call that had
 //! returned must be there, once. All rounds have the same medium, so that each machine goes on with the log that the one before left.
-use super::{Options, kill_after, life};
+use super::{Options, kill_after, life, seed_of};
 use anyhow::{Context, Result};
 use audit_log::{
     BLOCK_BYTES, HEADS, LogBlock, LogHead, PieceJoiner, RING, is_new, newer_head, pieces,
@@ -53,7 +53,7 @@ impl Rounds {
 
     /// Boots, kills and compares once.
     fn one(&mut self, round: u64) -> Result<Result<(), String>> {
-        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(round);
+        let seed = seed_of(self.seed, round);
         let command = format!(
             "echo synchronous on > /proc/skerry/audit; echo enable > /proc/skerry/audit; \
              exec /abi/audit_load r{round} 0"

@@ -1,7 +1,6 @@
 //! The multilevel directory after a kill: each level has a directory of its own there, in which all has that level.
-use super::{SHARED, SHARED_NAME};
+use super::{SHARED, SHARED_NAME, compare_labels, visit};
 use anyhow::Result;
-use harness::disk;
 use std::path::Path;
 use workload::{LEVELS, SHARED_LABEL, hidden_at, label_at};
 
@@ -12,26 +11,16 @@ use workload::{LEVELS, SHARED_LABEL, hidden_at, label_at};
 pub fn judge(image: &Path) -> Result<Result<(), String>> {
     let system = ext4_view::Ext4::load_from_path(image)?;
     let mut found = Vec::new();
-    collect(&system, &format!("/{SHARED}"), &mut found)?;
+    visit(&system, &format!("/{SHARED}"), &mut |path, _| {
+        found.push(path.to_owned());
+        Ok(())
+    })?;
     // Before the first name in it, the directory may not have its label yet.
     if found.is_empty() {
         return Ok(Ok(()));
     }
     found.push(format!("/{SHARED}"));
-    let labels = disk::labels(image, &found)?;
-    if labels.len() != found.len() {
-        return Ok(Err(format!("{} labels of {} files", labels.len(), found.len())));
-    }
-    for (path, label) in found.iter().zip(labels) {
-        match expected(path) {
-            None => return Ok(Err(format!("{path} should not be there"))),
-            Some(expected) if expected != label => {
-                return Ok(Err(format!("{path} has the label {label:?}, not {expected}")));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(Ok(()))
+    compare_labels(image, &found, expected)
 }
 
 /// Returns the label of a path; `None` for one that nobody makes.
@@ -51,30 +40,6 @@ fn expected(path: &str) -> Option<String> {
         let is_ours = below.strip_prefix(&format!("/{SHARED_NAME}"))?;
         (is_ours.is_empty() || is_ours.starts_with('/')).then(|| label_at(level))
     })
-}
-
-/// Collects the paths of all files and directories below a folder.
-fn collect(
-    system: &ext4_view::Ext4,
-    folder: &str,
-    found: &mut Vec<String>,
-) -> Result<(), ext4_view::Ext4Error> {
-    if !system.exists(folder)? {
-        return Ok(());
-    }
-    for entry in system.read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().as_str().unwrap_or("?").to_owned();
-        if name == "." || name == ".." {
-            continue;
-        }
-        let path = format!("{folder}/{name}");
-        if entry.file_type()?.is_dir() {
-            collect(system, &path, found)?;
-        }
-        found.push(path);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -22,10 +22,7 @@ use std::{
     process::Command,
     sync::{Arc, Mutex},
 };
-use workload::{
-    Files,
-    patterns::{Left, PATTERNS, Pattern, judge},
-};
+use workload::patterns::{Left, PATTERNS, Pattern, judge};
 
 const WORKERS: u64 = PATTERNS.len() as u64;
 /// Run time of the workload in the guest, in seconds.
@@ -291,9 +288,7 @@ fn look(seed: u64, image: &[u8], told: &Told, end: usize) -> Result<Vec<Verdict>
     };
     let mut verdicts = Vec::new();
     for worker in 0..WORKERS {
-        let mut found = Files::new();
-        let folder = PathBuf::from(format!("/w{worker}"));
-        crash::collect(&system, &folder, "", &mut found)?;
+        let found = crash::files_below(&system, &format!("/w{worker}"))?;
         let mine = told.iter().filter(|(of, _, at)| *of == worker && *at <= end as u64);
         let least = mine.map(|(_, step, _)| *step).max().unwrap_or(0);
         verdicts.push((Pattern::of(worker), judge(seed, worker, least, &found)));
