@@ -217,7 +217,7 @@ fn search_files(folder: &Path) {
         must(unsafe { pwrite(sparse, c"x".as_ptr().cast(), 1, (at + 100) as i64) } as i64);
     }
     search_file("sparse", sparse);
-    // What is behind the end of a file is not that of the block before.
+    // The bytes behind the end of a file are zeroes, and not those that the block had before.
     let short = file("short");
     assert_eq!(abi::write(short, b"short"), Ok(5));
     let page = map(PAGE, MAP_SHARED, short);

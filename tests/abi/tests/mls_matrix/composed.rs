@@ -5,11 +5,12 @@
 //! each capability or none, kept by the domain or not, and each relation of level and grade. A system without a monitor has one
 //! relation and keeps all capabilities, so that the rules of the rest are those of Linux.
 use crate::{
+    done, executes,
     place::{relabel, short_program},
     policy::{self, Cell, Grade, Relation, Subject},
     rule::Rule,
 };
-use abi::{Ended, Scratch, c, check, close, fork, isolated, mls, must, rights, wait};
+use abi::{Ended, Scratch, c, check, close, fork, isolated, mls, must, wait};
 use libc::*;
 use std::{
     env, fs,
@@ -190,13 +191,12 @@ impl Operation {
     }
     fn attempt(self, user: User, object: Object, path: &Path) -> Result<(), i32> {
         let name = c(path);
-        let done = |result: Result<i64, i32>| result.map(drop);
         match self {
             Operation::Read => abi::open(path, O_RDONLY, 0).map(close),
             Operation::Write => abi::open(path, O_WRONLY, 0).map(close),
-            Operation::Execute => execute(path),
+            Operation::Execute => executes(path),
             Operation::Search => abi::stat(path.join("inner")).map(drop),
-            // What they set is there already, so that the other subjects find the same object.
+            // The mode and the owner are there already, so that the other subjects find the same object.
             Operation::Chmod => {
                 let bits = if object.is_open { 0o101 * 7 } else { 0 };
                 let mask = if object.list == List::None { 0 } else { 0o070 };
@@ -211,19 +211,6 @@ impl Operation {
                 done(check(unsafe { unlink(name.as_ptr()) }))
             }
         }
-    }
-}
-
-fn execute(path: &Path) -> Result<(), i32> {
-    let path = c(path);
-    let child = fork(|| {
-        let error = rights::execute(&path).expect_err("it does not return");
-        unsafe { _exit(error) }
-    });
-    match wait(child) {
-        Ended::Exited(0) => Ok(()),
-        Ended::Exited(error) => Err(error),
-        Ended::Signalled(signal) => panic!("signal {signal}"),
     }
 }
 

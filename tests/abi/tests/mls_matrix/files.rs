@@ -1,22 +1,19 @@
 //! Files and names: `docs/mls.md`.
 use crate::{
-    Row,
+    Row, done, executes,
     place::{
         self, Attempt, Place, fifo, file, file_in_own, folder, folder_in_own, link, multilevel,
         program, relabel, script,
     },
     policy::Cell,
+    raw,
     rule::{Errors, LEFT_OUT, Rule},
 };
-use abi::{Ended, c, check, close, fork, rights, wait};
+use abi::{Ended, c, check, close, fork, wait};
 use libc::*;
 use std::{ffi::CStr, fs, path::Path};
 
 const DENIED: Errors = Errors::all(EACCES);
-
-fn raw(error: std::io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(0)
-}
 
 /// Opens and closes.
 fn opens(path: &Path, flags: i32) -> Result<(), i32> {
@@ -25,24 +22,6 @@ fn opens(path: &Path, flags: i32) -> Result<(), i32> {
 
 fn inner(it: &Attempt<'_>) -> std::path::PathBuf {
     it.place.path.join("inner")
-}
-
-fn done(result: Result<i64, i32>) -> Result<(), i32> {
-    result.map(drop)
-}
-
-/// Executes a program in a child.
-fn executes(path: &Path) -> Result<(), i32> {
-    let path = c(path);
-    let child = fork(|| {
-        let error = rights::execute(&path).expect_err("it does not return");
-        unsafe { _exit(error) }
-    });
-    match wait(child) {
-        Ended::Exited(0) => Ok(()),
-        Ended::Exited(error) => Err(error),
-        Ended::Signalled(signal) => panic!("signal {signal}"),
-    }
 }
 
 fn accesses(path: &Path, mode: i32) -> Result<(), i32> {

@@ -1,11 +1,12 @@
 //! SELinux's interfaces, audit and the trusted path: `docs/mls-interfaces.md` and two rows of `docs/mls.md`.
 use crate::{
-    Row,
-    place::{Attempt, Place, folder, nothing, open_folder, program, relabel},
+    Row, answer_of,
+    place::{Attempt, Place, folder, open_folder, program, relabel},
     policy::Cell,
+    raw, row,
     rule::{Errors, LEFT_OUT, Rule},
 };
-use abi::{Ended, c, check, close, fork, must, rights, wait};
+use abi::{c, check, close, fork, must, rights};
 use libc::*;
 use std::fs;
 
@@ -16,20 +17,6 @@ const AUDIT: &str = "control audit; write to it; read its records";
 const TRUSTED: &str = "learn of a session, give orders about it (`/proc/skerry/trusted`)";
 const NETLINK_AUDIT: i32 = 9;
 const OWN: &str = "/proc/thread-self/attr";
-
-fn row(
-    doc: &'static str,
-    name: &'static str,
-    rule: Rule,
-    errors: Errors,
-    attempt: fn(&Attempt<'_>) -> Result<(), i32>,
-) -> Row {
-    Row { doc, name, rule, errors, prepare: nothing, attempt }
-}
-
-fn raw(error: std::io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(0)
-}
 
 /// Asks for a context of the thread itself.
 fn ask(name: &str, context: &str) -> Result<(), i32> {
@@ -76,15 +63,6 @@ fn audited(kind: u16, body: &[u8]) -> Result<(), i32> {
     });
     close(fd);
     found
-}
-
-/// Returns the answer of a child, which ends with the number of an error.
-fn answer_of(child: pid_t) -> Result<(), i32> {
-    match wait(child) {
-        Ended::Exited(0) => Ok(()),
-        Ended::Exited(error) => Err(error),
-        other => panic!("{other:?}"),
-    }
 }
 
 pub fn rows() -> Vec<Row> {

@@ -1,8 +1,9 @@
 //! IPC, and memory that is mapped from files: `docs/mls-processes.md`.
 use crate::{
-    Row,
-    place::{self, Actor, Attempt, Place, file, nothing, program},
+    Row, done,
+    place::{self, Actor, Attempt, Place, file, program},
     policy::Cell,
+    row,
     rule::{Errors, LEFT_OUT, Rule},
 };
 use abi::{c, check, close, mls::Stage, must};
@@ -76,20 +77,6 @@ pub fn start(stage: Stage) -> (Stage, Vec<Actor>) {
 
 fn identifier(it: &Attempt<'_>, table: &str) -> i32 {
     abi::mls::given(&format!("{table}{}", it.cell.number()))
-}
-
-fn done(result: Result<i64, i32>) -> Result<(), i32> {
-    result.map(drop)
-}
-
-fn row(
-    doc: &'static str,
-    name: &'static str,
-    rule: Rule,
-    errors: Errors,
-    attempt: fn(&Attempt<'_>) -> Result<(), i32>,
-) -> Row {
-    Row { doc, name, rule, errors, prepare: nothing, attempt }
 }
 
 pub fn rows() -> Vec<Row> {

@@ -21,13 +21,14 @@ mod processes;
 mod rule;
 
 use abi::{
-    Ended, isolated,
+    Ended, c, fork, isolated,
     mls::{self, Stage},
+    rights, wait,
 };
-use place::{Attempt, Place};
+use place::{Attempt, Place, nothing};
 use policy::{Cell, Subject};
 use rule::{Errors, Rule};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A way to do the operation of a row of the docs.
 pub struct Row {
@@ -43,6 +44,46 @@ pub struct Row {
     pub prepare: fn(&Place),
     /// Does the operation.
     pub attempt: fn(&Attempt<'_>) -> Result<(), i32>,
+}
+
+/// Returns a row whose object is there.
+fn row(
+    doc: &'static str,
+    name: &'static str,
+    rule: Rule,
+    errors: Errors,
+    attempt: fn(&Attempt<'_>) -> Result<(), i32>,
+) -> Row {
+    Row { doc, name, rule, errors, prepare: nothing, attempt }
+}
+
+/// Returns the number of an error.
+fn raw(error: std::io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(0)
+}
+
+/// Returns a result without its value.
+fn done(result: Result<i64, i32>) -> Result<(), i32> {
+    result.map(drop)
+}
+
+/// Executes a program in a child.
+fn executes(path: &Path) -> Result<(), i32> {
+    let path = c(path);
+    let child = fork(|| {
+        let error = rights::execute(&path).expect_err("it does not return");
+        unsafe { libc::_exit(error) }
+    });
+    answer_of(child)
+}
+
+/// Returns the answer of a child, which ends with the number of an error.
+fn answer_of(child: libc::pid_t) -> Result<(), i32> {
+    match wait(child) {
+        Ended::Exited(0) => Ok(()),
+        Ended::Exited(error) => Err(error),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A family of rows, by name.

@@ -1,8 +1,9 @@
 //! The network: `docs/mls-network.md`. Its rules know no grades.
 use crate::{
     Row,
-    place::{self, Actor, Attempt, nothing},
+    place::{self, Actor, Attempt},
     policy::{self, Cell, Grade, Relation},
+    row,
     rule::{Errors, LEFT_OUT, Rule},
 };
 use abi::{
@@ -147,16 +148,6 @@ pub fn start(stage: Stage) -> (Stage, Vec<Actor>) {
     });
     actors.push(place::helper(|| answer(&echoes, &beacons)));
     (stage, actors)
-}
-
-fn row(
-    doc: &'static str,
-    name: &'static str,
-    rule: Rule,
-    errors: Errors,
-    attempt: fn(&Attempt<'_>) -> Result<(), i32>,
-) -> Row {
-    Row { doc, name, rule, errors, prepare: nothing, attempt }
 }
 
 /// An address behind the interface of the cell.

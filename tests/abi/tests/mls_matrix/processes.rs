@@ -3,6 +3,7 @@ use crate::{
     Row,
     place::{self, Actor, Attempt, Place, file, nothing},
     policy::{Cell, Grade, Relation},
+    row,
     rule::{Errors, LEFT_OUT, Rule},
 };
 use abi::{
@@ -41,16 +42,6 @@ pub fn start(stage: Stage) -> (Stage, Vec<Actor>) {
 fn call(it: &Attempt<'_>, number: c_long, rest: [u64; 5]) -> Result<(), i32> {
     let [b, c, d, e, f] = rest;
     check(unsafe { syscall(number, it.process as u64, b, c, d, e, f) }).map(drop)
-}
-
-fn row(
-    doc: &'static str,
-    name: &'static str,
-    rule: Rule,
-    errors: Errors,
-    attempt: fn(&Attempt<'_>) -> Result<(), i32>,
-) -> Row {
-    Row { doc, name, rule, errors, prepare: nothing, attempt }
 }
 
 /// A look-up without further checks.
