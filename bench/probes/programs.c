@@ -183,11 +183,21 @@ static void start_iperf(void)
     serve((const char *[]){FOLDER "iperf3", "-s", "-B", "127.0.0.1", NULL}, IPERF_PORT);
 }
 
+/* The server of iperf3 closes its listening socket after each connection and opens another, also after the one by which `serve`
+ * finds it. A client that comes between the two is refused, and tries again. */
 static void stream(long count)
 {
     char size[32];
     snprintf(size, sizeof size, "%ldM", count);
-    reap(start((const char *[]){FOLDER "iperf3", "-c", "127.0.0.1", "-n", size, NULL}));
+    for (int tries = 0; tries < TRIES; tries++) {
+        int status = -1;
+        pid_t client = start((const char *[]){FOLDER "iperf3", "-c", "127.0.0.1", "-n", size, NULL});
+        need(waitpid(client, &status, 0) == client, "iperf3");
+        if (status == 0)
+            return;
+        usleep(TRY_US);
+    }
+    need(0, "iperf3: no client was served");
 }
 
 static const struct probe list[] = {
