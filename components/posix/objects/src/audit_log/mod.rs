@@ -103,10 +103,11 @@ impl MachineLog {
                 alarm::raise(format_args!("the medium cannot be written now: records wait"));
             }
             LogUse::Refused => alarm::raise(format_args!("the medium is not used")),
-            _ if passed.is_some() => {
-                alarm::raise(format_args!("{percent} % of the medium is used"));
+            _ => {
+                if let Some(threshold) = passed {
+                    alarm::raise(format_args!("{threshold} % of the medium is used"));
+                }
             }
-            _ => {}
         }
     }
 }
