@@ -32,7 +32,9 @@ pub fn run(options: &Options) -> Result<u8> {
     ensure()?;
     let count = options.count.unwrap_or(DEFAULT_COUNT);
     let mut cargo = Command::new("cargo");
-    cargo.arg(TOOLCHAIN).args(["miri", "test", "--locked", "-p", "ext4", "--test", "fuzz"]);
+    cargo
+        .arg(TOOLCHAIN)
+        .args(["miri", "test", "--locked", "-p", "ext4", "--test", "volume", "fuzz"]);
     cargo.args(["--", "--nocapture"]).current_dir(shell::root());
     // The images are files of the host.
     cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");

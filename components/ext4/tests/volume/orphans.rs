@@ -1,8 +1,6 @@
 //! Tests files cut and freed by several threads at once: at the end the list of orphans is empty,
 //! and no inode keeps a link of it.
-mod common;
-
-use common::{image::pattern, write::*};
+use crate::common::{image::pattern, write::*};
 use interfaces::file_system::*;
 
 const THREADS: usize = 4;

@@ -1,5 +1,4 @@
 //! The shared part of ext4's tests: a block device in memory, images made by e2fsprogs, a tree walk.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 pub mod abuse;
 pub mod cut;
 pub mod device;

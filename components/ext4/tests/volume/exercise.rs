@@ -2,9 +2,7 @@
 //!
 //! `SKERRY_EXERCISE_COUNT` is the number of operations for each shape (default 1500),
 //! `SKERRY_EXERCISE_SEED` the seed.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, pattern},
     mutate::Random,
@@ -350,7 +348,8 @@ fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go(
     let path = folder.path().join("image");
     std::fs::write(&path, world.device.image()).unwrap();
     fsck(&path, &["-f", "-n"], &[0]);
-    let shown = common::image::run("debugfs", &["-R", "ex /sparse", path.to_str().unwrap()], &[0]);
+    let shown =
+        crate::common::image::run("debugfs", &["-R", "ex /sparse", path.to_str().unwrap()], &[0]);
     assert!(shown.contains("3/ 3"), "the tree has three levels");
     for piece in (0..pieces).step_by(997) {
         assert_eq!(read_pages(fs, file, piece * 40, 1).unwrap()[..2], [piece as u8 | 1; 2]);

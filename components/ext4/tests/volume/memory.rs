@@ -1,8 +1,6 @@
 //! Tests in which memory is refused in the middle of a change: the change is made as a whole or not at
 //! all, so that it can be repeated.
-mod common;
-
-use common::{image::pattern, walk::read_pages, write::*};
+use crate::common::{image::pattern, walk::read_pages, write::*};
 use interfaces::file_system::*;
 
 const ROOT: InodeNumber = 2;

@@ -6,9 +6,7 @@
 //!
 //! `SKERRY_CRASH_COUNT` is the number of images for each shape (default 60), `SKERRY_CRASH_SEED` the
 //! first seed.
-mod common;
-
-use common::{
+use crate::common::{
     cut::{crashed, number},
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, pattern},

@@ -1,8 +1,6 @@
 //! Tests of full volumes: blocks promised to delayed writes stay theirs, whatever others allocate,
 //! and the blocks reserved for privileged callers and for changes that must not fail serve these.
-mod common;
-
-use common::{
+use crate::common::{
     image::pattern,
     walk::read_pages,
     write::{NOW, World, new, write, write_pages},

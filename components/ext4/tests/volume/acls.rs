@@ -1,11 +1,9 @@
 //! Tests of access control lists on disk, as the stock tools write and read them.
-mod common;
-
-use acl::{ACCESS_NAME, AclEntry, DEFAULT_NAME, Tag};
-use common::{
+use crate::common::{
     image::{Recipe, run, source},
     write::{NOW, World, make, new},
 };
+use acl::{ACCESS_NAME, AclEntry, DEFAULT_NAME, Tag};
 use interfaces::file_system::*;
 use tempfile::TempDir;
 

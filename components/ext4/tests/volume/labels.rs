@@ -1,7 +1,5 @@
 //! Tests of security labels, which are stored in the operation that makes an inode.
-mod common;
-
-use common::{
+use crate::common::{
     cut::crashed,
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, run},

@@ -1,8 +1,6 @@
 //! Tests of sectors that return errors below a mounted volume: the callers that get the error, and
 //! the effect of `errors=`.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, Fault, MemoryBlock},
     image::{Recipe, pattern, run},
     write::*,

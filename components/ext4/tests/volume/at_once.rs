@@ -1,9 +1,7 @@
 //! Tests in which several threads create and remove names of one directory at once. Of the threads
 //! that create one name only one succeeds, inodes that the others made for it are freed, and
 //! `e2fsck` finds no fault.
-mod common;
-
-use common::write::*;
+use crate::common::write::*;
 use interfaces::file_system::*;
 use std::sync::{
     Barrier,

@@ -4,9 +4,7 @@
 //! that was done after it was closed is durable.
 //!
 //! `SKERRY_CRASH_COUNT` is the number of images for each shape (default 40), `SKERRY_CRASH_SEED` the first seed.
-mod common;
-
-use common::{
+use crate::common::{
     cut::{crashed, number},
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, pattern},

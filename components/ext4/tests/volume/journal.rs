@@ -1,8 +1,6 @@
 //! Tests of dirty journals made by debugfs: the mount replays them, and the file's contents must
 //! then be those after e2fsck, which replays them, too.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, pattern, run},
     mutate::Random,

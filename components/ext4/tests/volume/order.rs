@@ -1,9 +1,7 @@
 //! Tests of the order of names and their positions: compared with Linux's answers for the same
 //! images (`tests/linux`, recorded by `record.sh`), with debugfs' hashes, and with colliding
 //! hashes.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, name, run, source},
 };

@@ -1,7 +1,5 @@
 //! Tests of writing: checked by e2fsck, by ext4-view, by reading again, and by counting requests.
-mod common;
-
-use common::{
+use crate::common::{
     image::{Recipe, name, pattern, source},
     oracle::compare_with_ext4_view,
     walk::{Budget, read_pages, walk},

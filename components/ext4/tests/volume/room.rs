@@ -1,8 +1,6 @@
 //! Tests of the reservation for pages that the page cache writes again: it reserves once for a dirty page, and again when
 //! the file's blocks may have been freed.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, pattern},
 };

@@ -1,8 +1,6 @@
 //! Tests that metadata changes continue while a commit waits for its data, and do not read meaningless
 //! blocks.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::Recipe,
     walk::Sink,
@@ -150,8 +148,10 @@ fn inodes_and_blocks_used_again_beside_others_keep_what_the_others_hold() {
             for number in (0..200).filter(|number| number % 64 < 40 && number % 8 != 5) {
                 let name = format!("r{round}n{number}");
                 match number % 2 {
-                    0 => fs.unlink(ROOT, name.as_bytes(), common::write::NOW).unwrap(),
-                    _ => fs.remove_directory(ROOT, name.as_bytes(), common::write::NOW).unwrap(),
+                    0 => fs.unlink(ROOT, name.as_bytes(), crate::common::write::NOW).unwrap(),
+                    _ => fs
+                        .remove_directory(ROOT, name.as_bytes(), crate::common::write::NOW)
+                        .unwrap(),
                 }
             }
             // After the remount nothing is in memory.

@@ -1,8 +1,6 @@
 //! Compares whole images of the stock tools with ext4-view and with the folder from which they were
 //! made.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, name, run, source},
     oracle::{compare_with_ext4_view, compare_with_folder},

@@ -3,9 +3,7 @@
 //! after one recovery without a crash, and `e2fsck -fn` must find no fault: no inode and no block is lost.
 //!
 //! `SKERRY_FUZZ_COUNT` is the number of points (default 60), `SKERRY_FUZZ_SEED` the first. `./x campaign recovery`.
-mod common;
-
-use common::{
+use crate::common::{
     cut::{crashed, number},
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, pattern},

@@ -1,9 +1,7 @@
 //! Tests of damaged journals. Each block of a journal is damaged in turn, in several ways, and the verdict is compared with
 //! that of `e2fsck`. A journal that it refuses must fail the mount; one that it replays must give the same result. If each
 //! block has a checksum, damage to a transaction that another followed is always reported, which is more than `e2fsck` does.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, pattern, run},
     mutate::Random,

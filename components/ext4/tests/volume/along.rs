@@ -1,8 +1,6 @@
 //! Tests of data that is written along with a commit: it is durable with it, and refused data is
 //! reported.
-mod common;
-
-use common::{
+use crate::common::{
     device::{Completion, Event, Fault, MemoryBlock},
     image::{Recipe, pattern, run},
     walk::read_pages,

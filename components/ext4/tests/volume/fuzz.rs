@@ -5,9 +5,7 @@
 //! which one image can be repeated: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`. The images to be
 //! mutated are made here, or taken from the folder `SKERRY_FUZZ_IMAGES`, because Miri cannot run
 //! mke2fs.
-mod common;
-
-use common::{
+use crate::common::{
     abuse::abuse,
     device::{Completion, MemoryBlock},
     image::Recipe,

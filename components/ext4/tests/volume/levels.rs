@@ -1,7 +1,5 @@
 //! Tests of the numbers of inodes in a system with levels: none depends on what other levels make.
-mod common;
-
-use common::{image::run, mutate::Random, write::*};
+use crate::common::{image::run, mutate::Random, write::*};
 use interfaces::file_system::*;
 use std::{collections::BTreeSet, fs as host};
 use tempfile::TempDir;
@@ -126,7 +124,7 @@ fn levels_take_their_own_inodes_then_shared_ones_then_any() {
 /// A power cut at no point leaves a meaningless inode in a table that was never cleared.
 #[test]
 fn a_table_is_clear_before_inodes_in_it_are_known() {
-    use common::{
+    use crate::common::{
         cut::crashed,
         device::{Completion, MemoryBlock},
     };

@@ -1,0 +1,23 @@
+//! Tests of volumes: one program, so that the component is built into one.
+mod acls;
+mod along;
+mod at_once;
+mod common;
+mod crash;
+mod damage;
+mod errors;
+mod exercise;
+mod fuzz;
+mod images;
+mod journal;
+mod labels;
+mod levels;
+mod memory;
+mod order;
+mod orphans;
+mod recovery;
+mod replace;
+mod room;
+mod space;
+mod waits;
+mod write;
