@@ -31,6 +31,8 @@ pub struct Totals {
     pub major_faults: u64,
     /// Bytes that had to be read from storage, also of processes that ended.
     pub storage_read: u64,
+    /// Bytes of pages that were to be written to storage, also of processes that ended.
+    pub storage_written: u64,
     /// Descriptors.
     pub descriptors: u64,
 }
@@ -45,8 +47,9 @@ pub fn level_of(viewer: &dyn Principal) -> Option<&'static Level> {
 /// Returns the totals of a level.
 pub fn of_level(level: &Level) -> Totals {
     let processes = tree::read().of_level(level);
-    let [user_ns, system_ns, switches, storage_read] = level.ended();
-    let mut totals = Totals { user_ns, system_ns, switches, storage_read, ..Totals::default() };
+    let [user_ns, system_ns, switches, storage_read, storage_written] = level.ended();
+    let ended = Totals { user_ns, system_ns, switches, ..Totals::default() };
+    let mut totals = Totals { storage_read, storage_written, ..ended };
     processes.iter().for_each(|process| totals.add(process));
     totals
 }
@@ -61,7 +64,9 @@ impl Totals {
         self.user_ns += time.user_ns;
         self.system_ns += time.system_ns;
         self.switches += time.voluntary_switches + time.forced_switches;
-        self.storage_read += process.io().of(Count::BytesRead);
+        let io = process.io();
+        self.storage_read += io.of(Count::BytesRead);
+        self.storage_written += io.of(Count::BytesWritten);
         let faults = process.faults();
         self.minor_faults += faults.minor;
         self.major_faults += faults.major;

@@ -333,8 +333,8 @@ impl Tree {
                 (usage.own, usage.io)
             };
             let switches = own.voluntary_switches + own.forced_switches;
-            let read = io.of(Count::BytesRead);
-            process.level().note_end([own.user_ns, own.system_ns, switches, read]);
+            let [read, written] = [Count::BytesRead, Count::BytesWritten].map(|count| io.of(count));
+            process.level().note_end([own.user_ns, own.system_ns, switches, read, written]);
         }
         release(&mut self.users, node.owner(), node.tasks);
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {

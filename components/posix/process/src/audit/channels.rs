@@ -55,6 +55,7 @@ struct ChannelUse {
     time_ns: u64,
     switches: u64,
     read_bytes: u64,
+    write_bytes: u64,
 }
 
 impl ChannelUse {
@@ -63,6 +64,7 @@ impl ChannelUse {
             time_ns: totals.user_ns + totals.system_ns,
             switches: totals.switches,
             read_bytes: totals.storage_read,
+            write_bytes: totals.storage_written,
         }
     }
     /// Returns the use since an earlier one. A thread that ends meanwhile may be counted twice or not at all for a moment.
@@ -71,6 +73,7 @@ impl ChannelUse {
             time_ns: self.time_ns.saturating_sub(before.time_ns),
             switches: self.switches.saturating_sub(before.switches),
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
         }
     }
     fn is_some(&self) -> bool {
@@ -105,10 +108,10 @@ impl LevelUses {
             return;
         }
         let interval_ms = self.until.since(before.until) / MS_NS;
-        for (secrecy, ChannelUse { time_ns, switches, read_bytes }) in used {
+        for (secrecy, ChannelUse { time_ns, switches, read_bytes, write_bytes }) in used {
             let time_ms = time_ns / MS_NS;
             let rest = format_args!(
-                "interval_ms={interval_ms} time_ms={time_ms} switches={switches} read_bytes={read_bytes}"
+                "interval_ms={interval_ms} time_ms={time_ms} switches={switches} read_bytes={read_bytes} write_bytes={write_bytes}"
             );
             match secrecy {
                 Some(secrecy) => write(format_args!("op=channels level={secrecy} {rest}")),
@@ -159,9 +162,9 @@ mod tests {
     use super::*;
     use labels::Categories;
 
-    fn uses(of: &[(Option<Secrecy>, [u64; 3])]) -> LevelUses {
-        let used = |&(secrecy, [time_ns, switches, read_bytes]): &(_, [u64; 3])| {
-            (secrecy, ChannelUse { time_ns, switches, read_bytes })
+    fn uses(of: &[(Option<Secrecy>, [u64; 4])]) -> LevelUses {
+        let used = |&(secrecy, [time_ns, switches, read_bytes, write_bytes]): &(_, [u64; 4])| {
+            (secrecy, ChannelUse { time_ns, switches, read_bytes, write_bytes })
         };
         LevelUses { until: Instant(0), uses: of.iter().map(used).collect() }
     }
@@ -170,9 +173,9 @@ mod tests {
     fn a_use_is_what_a_level_used_since_the_last_record() {
         let [low, high] = [0, 2].map(|level| Secrecy::new(level, Categories::NONE));
         assert!(low.is_some() && high.is_some());
-        let before = uses(&[(low, [10, 1, 0]), (None, [5, 5, 5])]);
-        let after = uses(&[(low, [10, 1, 0]), (None, [4, 6, 5]), (high, [7, 0, 4096])]);
-        let expected = uses(&[(None, [0, 1, 0]), (high, [7, 0, 4096])]);
+        let before = uses(&[(low, [10, 1, 0, 0]), (None, [5, 5, 5, 1])]);
+        let after = uses(&[(low, [10, 1, 0, 0]), (None, [4, 6, 5, 3]), (high, [7, 0, 4096, 0])]);
+        let expected = uses(&[(None, [0, 1, 0, 2]), (high, [7, 0, 4096, 0])]);
         assert_eq!(after.since(&before), expected.uses);
         assert!(before.since(&before).is_empty());
     }

@@ -33,8 +33,8 @@ pub struct Level {
     /// `false` in a system without a monitor, where the only level has all numbers.
     is_one_of_many: bool,
     taken: [AtomicU64; 2],
-    /// The times, switches and reads of processes that ended.
-    ended: [AtomicU64; 4],
+    /// The times, switches, reads and writes of processes that ended.
+    ended: [AtomicU64; 5],
     /// Processes and threads made.
     forks: AtomicU64,
 }
@@ -50,7 +50,7 @@ impl Level {
             slot,
             is_one_of_many: true,
             taken: [const { AtomicU64::new(0) }; 2],
-            ended: [const { AtomicU64::new(0) }; 4],
+            ended: [const { AtomicU64::new(0) }; 5],
             forks: AtomicU64::new(0),
         }
     }
@@ -84,13 +84,13 @@ impl Level {
     }
     /// Adds the time in programs, the time in the kernel (in nanoseconds), the switches, and the bytes read from storage of a process that
     /// has ended.
-    pub fn note_end(&self, used: [u64; 4]) {
+    pub fn note_end(&self, used: [u64; 5]) {
         self.ended.iter().zip(used).for_each(|(sum, part)| {
             sum.fetch_add(part, Ordering::Relaxed);
         });
     }
     /// Returns the sums of [`Level::note_end`].
-    pub fn ended(&self) -> [u64; 4] {
+    pub fn ended(&self) -> [u64; 5] {
         self.ended.each_ref().map(|sum| sum.load(Ordering::Relaxed))
     }
     /// Counts a new process or thread.
