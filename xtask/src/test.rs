@@ -16,7 +16,9 @@ use anyhow::{Context, Result, bail};
 use compare::{BUSYBOX, Comparison, DEBIAN, NETWORK, PYTHON, SAMPLE, SERVICES, TOOLS};
 use harness::{
     build::{self, Features},
-    disk, guest, packages,
+    disk,
+    guest::{self, Outcome},
+    packages,
     qemu::Config,
     shell,
     tally::{Tally, Target},
@@ -356,8 +358,11 @@ fn abi_boot(config: &Config, name: &str, arguments: &str) -> Result<String> {
     let command = format!("cd /tmp; /abi/{name} --test-threads=1 {arguments} 2>&1");
     let (outcome, output, error) = guest::run_captured(config, &command, "", 240)?;
     let text = format!("{}\n{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
-    Ok(match text.contains("test result:") {
-        true => text,
-        false => format!("{text}\n{outcome}; log in {}", config.log.display()),
-    })
+    if matches!(outcome, Outcome::Session(_)) && text.contains("test result:") {
+        return Ok(text);
+    }
+    // Programs that a test starts have told their results, too.
+    let told = text.lines().filter(|line| !line.starts_with("test result: "));
+    let told: Vec<&str> = told.collect();
+    Ok(format!("{}\n{outcome}; log in {}", told.join("\n"), config.log.display()))
 }
