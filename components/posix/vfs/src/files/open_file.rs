@@ -1,6 +1,6 @@
 //! Open file descriptions: an [`OpenFile`] is the state that descriptors share after dup and fork.
 //!
-//! Locks: `offset` is held for the length of a read or write that moves it (POSIX: such calls on one description are
+//! Locks: `moving` is held for the length of a read or write that moves the offset (POSIX: such calls on one description are
 //! atomic to each other), above every lock of a vnode.
 use crate::{
     base::{
@@ -20,7 +20,7 @@ use crate::{
 use alloc::sync::Arc;
 use core::{
     ops::ControlFlow,
-    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use interfaces::file_system::DirectoryEntry;
 use linux_raw_sys::general as raw;
@@ -57,7 +57,9 @@ pub struct OpenFile {
     file: Arc<dyn File>,
     path: Path,
     flags: AtomicU32,
-    offset: Mutex<u64>,
+    /// Held by what moves the offset.
+    moving: Mutex<()>,
+    offset: AtomicU64,
     /// The position up to which syncfs has reported errors.
     told: ReportedErrors,
     writes: WriteCount,
@@ -80,9 +82,10 @@ impl OpenFile {
         let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
         let flags = AtomicU32::new(flags & kept);
         let told = path.vnode().instance().throttle().errors().sample();
-        let (offset, owner) = (Mutex::new(&OFFSET, 0), Mutex::new(&OWNER, None));
+        let (moving, owner) = (Mutex::new(&OFFSET, ()), Mutex::new(&OWNER, None));
+        let offset = AtomicU64::new(0);
         LIVE.fetch_add(1, Ordering::Relaxed);
-        Arc::new(OpenFile { file, path, flags, offset, told, writes, traces, owner })
+        Arc::new(OpenFile { file, path, flags, moving, offset, told, writes, traces, owner })
     }
     /// Returns the number of descriptions in the whole system.
     pub fn count() -> usize {
@@ -144,9 +147,14 @@ impl OpenFile {
             self.vnode().touch_accessed(self.path.mount.flags());
         }
     }
-    /// Returns the start of the next read or write.
+    /// Returns the start of the next read or write; of one that is under way, its own.
     pub fn offset(&self) -> u64 {
-        *self.offset.lock()
+        self.offset.load(Ordering::Relaxed)
+    }
+    /// Moves the offset. The caller holds `moving`.
+    #[inline]
+    fn move_to(&self, offset: u64) {
+        self.offset.store(offset, Ordering::Relaxed);
     }
     /// Returns the flags of reads and writes that follow from the description's flags.
     #[inline]
@@ -171,10 +179,11 @@ impl OpenFile {
     pub fn read_with(&self, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         self.check_readable()?;
         let count = if self.file.is_seekable() {
-            let mut offset = self.offset.lock();
-            self.check_range(*offset, sink.remaining() as u64)?;
-            let count = self.file.read(*offset, sink, flags)?;
-            *offset = offset.saturating_add(count as u64);
+            let _moving = self.moving.lock();
+            let offset = self.offset();
+            self.check_range(offset, sink.remaining() as u64)?;
+            let count = self.file.read(offset, sink, flags)?;
+            self.move_to(offset.saturating_add(count as u64));
             count
         } else {
             self.file.read(0, sink, flags)?
@@ -196,11 +205,12 @@ impl OpenFile {
     pub fn write_with(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
         self.check_writable()?;
         let count = if self.file.is_seekable() {
-            let mut offset = self.offset.lock();
-            self.check_range(*offset, source.remaining() as u64)?;
-            let (count, after) = self.file.write(*offset, source, flags)?;
+            let _moving = self.moving.lock();
+            let offset = self.offset();
+            self.check_range(offset, source.remaining() as u64)?;
+            let (count, after) = self.file.write(offset, source, flags)?;
             if count > 0 {
-                *offset = after;
+                self.move_to(after);
             }
             count
         } else {
@@ -258,35 +268,39 @@ impl OpenFile {
         }
         let places = self.file.places();
         if places == Places::Start {
-            *self.offset.lock() = 0;
+            let _moving = self.moving.lock();
+            self.move_to(0);
             return Ok(0);
         }
         self.check_seekable()?;
-        let mut offset = self.offset.lock();
+        let _moving = self.moving.lock();
         let from = match whence {
             Whence::Start => 0,
-            Whence::Current => *offset,
+            Whence::Current => self.offset(),
             _ if matches!(places, Places::Endless | Places::Addresses) => {
                 return Err(Errno::EINVAL);
             }
             Whence::End => self.file.end(),
             Whence::Data | Whence::Hole => {
                 let position = u64::try_from(distance).map_err(|_| Errno::ENXIO)?;
-                *offset = self.file.seek_extent(position, whence)?;
-                return Ok(*offset);
+                let found = self.file.seek_extent(position, whence)?;
+                self.move_to(found);
+                return Ok(found);
             }
         };
         let last = match places {
             Places::Addresses => {
-                *offset = from.wrapping_add_signed(distance);
-                return Ok(*offset);
+                let to = from.wrapping_add_signed(distance);
+                self.move_to(to);
+                return Ok(to);
             }
             Places::UpTo(last) => last,
             _ => POSITION_MAX,
         };
         let to = from.checked_add_signed(distance).filter(|to| *to <= last);
-        *offset = to.ok_or(Errno::EINVAL)?;
-        Ok(*offset)
+        let to = to.ok_or(Errno::EINVAL)?;
+        self.move_to(to);
+        Ok(to)
     }
     /// Passes directory entries, as `caller` sees them, from the offset on to `take` until it refuses one by `false`
     /// (getdents(2)); the offset moves past the accepted entries. Returns their number.
@@ -300,8 +314,9 @@ impl OpenFile {
         take: &mut dyn FnMut(&DirectoryEntry<&[u8]>) -> bool,
     ) -> Result<usize, Errno> {
         self.check_readable()?;
-        let mut offset = self.offset.lock();
-        let (mut next, mut count) = (*offset, 0);
+        let moving = self.moving.lock();
+        let offset = self.offset();
+        let (mut next, mut count) = (offset, 0);
         let mut take_it = |entry: &DirectoryEntry<&[u8]>| {
             if !take(entry) {
                 return ControlFlow::Break(());
@@ -310,8 +325,9 @@ impl OpenFile {
             count += 1;
             ControlFlow::Continue(())
         };
-        let read = self.file.read_directory(*offset, caller, &mut take_it);
-        *offset = next;
+        let read = self.file.read_directory(offset, caller, &mut take_it);
+        self.move_to(next);
+        drop(moving);
         // The call succeeds if entries were accepted: the offset is behind them.
         if count == 0 {
             read?;
