@@ -1,6 +1,6 @@
 //! Multilevel directories (`docs/mls.md`), on disk and in memory: tests for systems with a monitor. They do nothing elsewhere.
 use abi::{
-    Ended, Scratch, c, check, isolated,
+    Ended, Scratch, c, check, close, isolated,
     mls::{self, HIGH, LOW, Stage},
     must, read,
 };
@@ -190,7 +190,13 @@ fn an_upgraded_directory_is_a_name_for_those_below() {
                 }
                 let stage = Stage::new(test);
                 assert_eq!(stage.run(LOW, "low"), Ended::Exited(0));
+                // SAFETY: takes no pointers.
+                let watch = must(unsafe { inotify_init1(IN_NONBLOCK) }) as i32;
+                // SAFETY: a NUL-terminated path.
+                must(unsafe { inotify_add_watch(watch, c".".as_ptr(), IN_ALL_EVENTS) });
                 assert_eq!(stage.run(HIGH, "high"), Ended::Exited(0));
+                assert_eq!(read(watch, 64), Err(EAGAIN), "no event of what a level above uses");
+                close(watch);
                 assert_eq!(stage.run(LOW, "low"), Ended::Exited(0), "nothing has changed below");
                 env::set_current_dir("/").unwrap();
             }

@@ -7,7 +7,7 @@ use crate::{
     base::observers::is_active,
     tree::{dentry::Dentry, instance::Instance, vnode::Vnode},
 };
-use alloc::sync::Weak;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The last number that joined the two halves of a rename.
@@ -58,8 +58,10 @@ pub(crate) fn about_open(dentry: &Dentry, events: Events) {
 fn tell_dentry(dentry: &Dentry, what: Happening<'_>) {
     let (parent, name) = dentry.place();
     let happening = Happening { events: what.events | kind(dentry.vnode()), ..what };
-    // Subjects of other levels get no event of a hidden directory.
-    if let Some(parent) = parent.filter(|_| !dentry.is_hidden()) {
+    // Subjects of other levels get no event of a hidden or an upgraded directory, nor of another file above its directory.
+    let is_told =
+        |parent: &Arc<Dentry>| !dentry.is_hidden() && parent.vnode().has_secrecy_of(dentry.vnode());
+    if let Some(parent) = parent.filter(is_told) {
         parent.vnode().observers().tell(&Happening { name: Some(&name), ..happening });
     }
     dentry.vnode().observers().tell(&happening);

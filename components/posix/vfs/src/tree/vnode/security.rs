@@ -84,6 +84,19 @@ impl Vnode {
         self.note_multilevel();
         Ok(self.label.get())
     }
+    /// Returns the label if it was looked for, as it must be before any access: that of the object that a generated file shows.
+    pub fn known_label(&self) -> Option<&'static Label> {
+        let label = self.label.get();
+        match label.is_unknown() {
+            false => Some(label),
+            true => self.node.as_ref()?.label(),
+        }
+    }
+    /// Returns whether another vnode's known label has the same secrecy.
+    pub(crate) fn has_secrecy_of(&self, other: &Vnode) -> bool {
+        let secrecy = |vnode: &Vnode| vnode.known_label().map(Label::secrecy);
+        secrecy(self) == secrecy(other)
+    }
     /// Returns whether it is known to have a label of multilevel directories.
     #[inline]
     pub(crate) fn is_multilevel(&self) -> bool {
