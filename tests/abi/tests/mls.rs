@@ -157,6 +157,33 @@ fn a_process_of_a_stronger_domain_is_not_inspected_by_its_user() {
 }
 
 #[test]
+fn a_process_that_raises_its_range_is_not_found_from_below() {
+    match mls::part().as_deref() {
+        Some(_) => {
+            let found = call(SYS_kill, [mls::given("RAISED") as u64, 0, 0, 0, 0, 0]);
+            assert_eq!(found, Err(ESRCH));
+        }
+        None if mls::is_here() => isolated(|| {
+            let (reader, writer) = abi::pipe();
+            let raised = fork(|| {
+                let context = "system_u:system_r:kernel_t:s2-s5:c1";
+                fs::write("/proc/self/attr/current", context).expect("a range above");
+                abi::close(reader);
+                abi::close(writer);
+                sleep_for_ever();
+            });
+            abi::close(writer);
+            assert_eq!(abi::read(reader, 1), Ok(Vec::new()), "it has raised its range");
+            let raised = Actor(raised);
+            let stage = Stage::new("a_process_that_raises_its_range_is_not_found_from_below");
+            let stage = stage.give("RAISED", raised.0);
+            assert_eq!(stage.run(LOW, "looker"), Ended::Exited(0));
+        }),
+        None => {}
+    }
+}
+
+#[test]
 fn a_parent_below_learns_of_the_end_alone() {
     if !mls::is_here() {
         return;

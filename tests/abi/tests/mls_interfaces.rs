@@ -248,6 +248,21 @@ fn a_trusted_program_of_one_thread_changes_its_range_and_nothing_else() {
     });
 }
 
+#[test]
+fn a_program_that_changes_its_range_keeps_no_descriptor_to_write_below() {
+    labelled(|| {
+        let scratch = Scratch::of_levels();
+        let path = scratch.file("low", b"");
+        label(&path, "system_u:object_r:tmp_t:s0").expect("kernel_t may relabel");
+        let low = OpenOptions::new().append(true).open(&path).expect("opening");
+        put("current", "system_u:system_r:kernel_t:s2-s5:c1").expect("a range above");
+        // SAFETY: the text is readable for its length.
+        let written = unsafe { write(low.as_raw_fd(), c"high".as_ptr().cast(), 4) };
+        assert_eq!(written, 4, "/dev/null has its place");
+        assert_eq!(fs::read(&path).expect("reading down"), b"");
+    });
+}
+
 const MOUNTED: &str = "/sys/fs/selinux";
 
 /// Asks a file of questions: writes, and reads the answer at the same descriptor.

@@ -13,7 +13,7 @@ use interfaces::{
 };
 use labels::Context;
 use memory::AddressSpace;
-use process::Task;
+use process::{Task, exec};
 use vfs::{
     Credentials, Errno, Principal,
     file::{File, Places},
@@ -154,6 +154,9 @@ impl Node for ContextFile {
                 Denial::Privilege => Errno::EACCES,
                 other => other.into(),
             })?;
+        if of == OwnContext::Current {
+            return exec::replace::change_subject(task, new);
+        }
         task.set_credentials(Arc::new(new));
         Ok(())
     }

@@ -21,7 +21,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use memory::AddressSpace;
 use rt::user::{Bases, Context, Registers};
-use vfs::Errno;
+use vfs::{Credentials, Errno};
 
 /// Flags of the personality that are cleared by a program whose file sets ids (`PER_CLEAR_ON_SETID`):
 /// `READ_IMPLIES_EXEC`, `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
@@ -191,6 +191,25 @@ fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
     }
     task.set_credentials(image.credentials);
     process.set_memory(Some(image.memory))
+}
+
+/// Gives the only task of a process credentials with another subject without an exec (setcon(3)): the process gets its label, and the
+/// descriptors that it may not have are taken away. What it has mapped stays.
+///
+/// # Errors
+/// `ENOMEM`.
+#[cold]
+pub fn change_subject(task: &Task, new: Credentials) -> Result<(), Errno> {
+    let process = &task.process;
+    unshare_files(task)?;
+    {
+        let _commit = process.exec_guard.begin_commit();
+        tree::set_level(process, new.subject.level());
+        process.set_subject(&new.subject);
+        task.set_credentials(Arc::new(new));
+    }
+    flush::flush(task);
+    Ok(())
 }
 
 fn unshare_files(task: &Task) -> Result<(), Errno> {
