@@ -5,6 +5,7 @@ use super::{
     socket_options,
 };
 use alloc::sync::Arc;
+use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::{general as raw, net};
 use memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX};
 use objects::{
@@ -25,7 +26,7 @@ use process::{
         install::{descriptor_limit, reserve},
     },
 };
-use vfs::{Errno, OpenFile};
+use vfs::{Errno, OpenFile, security};
 
 const NO_URGENT: &str = "MSG_OOB of AF_UNIX";
 
@@ -162,6 +163,7 @@ fn describe(task: &Task, socket: Arc<dyn Socket>, flags: u32) -> Result<Arc<Open
 fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (flags, protocol) = (call.uint(1), call.int(2));
     let asked = kind_of(call.task, call.int(0), flags, protocol)?;
+    check_label(call.task)?;
     let made: Arc<dyn Socket> = match asked {
         Asked::Local(kind) => LocalSocket::new(kind, call.caller()),
         Asked::Internet(family) => internet::open(call.task, family, flags & KIND_BITS, protocol)?,
@@ -170,6 +172,18 @@ fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let descriptor = reserve_for(call, flags)?;
     Ok(descriptor.fill(describe(call.task, made, flags)?))
+}
+
+/// Checks that the caller may write to a socket with the label that it asked for (setsockcreatecon(3)), as to a file.
+///
+/// # Errors
+/// `EACCES`.
+fn check_label(task: &Task) -> Result<(), Errno> {
+    if security::is_enforced() {
+        let who = task.credentials();
+        security::check(&who.subject, who.label_of_socket(), ObjectAccess::Write)?;
+    }
+    Ok(())
 }
 
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -188,6 +202,7 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(error);
         }
     };
+    check_label(call.task)?;
     let descriptors = [reserve_for(call, flags)?, reserve_for(call, flags)?];
     call.memory.write(call.word(3), &descriptors.each_ref().map(ReservedDescriptor::number))?;
     let (first, second) = LocalSocket::pair(kind, &party(call.task), call.caller());
