@@ -4,7 +4,7 @@
 //! `SKERRY_EXERCISE_SEED` the seed.
 use crate::common::{
     device::{Completion, MemoryBlock},
-    image::{Recipe, pattern},
+    image::{Recipe, pattern, run},
     mutate::Random,
     walk::read_pages,
     write::*,
@@ -348,8 +348,7 @@ fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go(
     let path = folder.path().join("image");
     std::fs::write(&path, world.device.image()).unwrap();
     fsck(&path, &["-f", "-n"], &[0]);
-    let shown =
-        crate::common::image::run("debugfs", &["-R", "ex /sparse", path.to_str().unwrap()], &[0]);
+    let shown = run("debugfs", &["-R", "ex /sparse", path.to_str().unwrap()], &[0]);
     assert!(shown.contains("3/ 3"), "the tree has three levels");
     for piece in (0..pieces).step_by(997) {
         assert_eq!(read_pages(fs, file, piece * 40, 1).unwrap()[..2], [piece as u8 | 1; 2]);

@@ -4,7 +4,7 @@ use crate::common::{
     device::{Completion, MemoryBlock},
     image::Recipe,
     walk::Sink,
-    write::{World, check, make, new},
+    write::{NOW, World, check, make, new},
 };
 use ext4::{Ext4, MountOptions, Recovery, mount};
 use interfaces::{block::*, file_system::*};
@@ -148,10 +148,8 @@ fn inodes_and_blocks_used_again_beside_others_keep_what_the_others_hold() {
             for number in (0..200).filter(|number| number % 64 < 40 && number % 8 != 5) {
                 let name = format!("r{round}n{number}");
                 match number % 2 {
-                    0 => fs.unlink(ROOT, name.as_bytes(), crate::common::write::NOW).unwrap(),
-                    _ => fs
-                        .remove_directory(ROOT, name.as_bytes(), crate::common::write::NOW)
-                        .unwrap(),
+                    0 => fs.unlink(ROOT, name.as_bytes(), NOW).unwrap(),
+                    _ => fs.remove_directory(ROOT, name.as_bytes(), NOW).unwrap(),
                 }
             }
             // After the remount nothing is in memory.

@@ -48,8 +48,8 @@ pub fn level_of(viewer: &dyn Principal) -> Option<&'static Level> {
 pub fn of_level(level: &Level) -> Totals {
     let processes = tree::read().of_level(level);
     let [user_ns, system_ns, switches, storage_read, storage_written] = level.ended();
-    let ended = Totals { user_ns, system_ns, switches, ..Totals::default() };
-    let mut totals = Totals { storage_read, storage_written, ..ended };
+    let mut totals =
+        Totals { user_ns, system_ns, switches, storage_read, storage_written, ..Totals::default() };
     processes.iter().for_each(|process| totals.add(process));
     totals
 }

@@ -21,7 +21,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use memory::AddressSpace;
 use rt::user::{Bases, Context, Registers};
-use vfs::{Credentials, Errno};
+use vfs::{Credentials, Errno, security::SecuritySubject};
 
 /// Flags of the personality that are cleared by a program whose file sets ids (`PER_CLEAR_ON_SETID`):
 /// `READ_IMPLIES_EXEC`, `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
@@ -185,8 +185,7 @@ fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
     }
     tree::set_real_user(process, image.credentials.user.real);
     if image.credentials.subject != task.credentials().subject {
-        tree::set_level(process, image.credentials.subject.level());
-        process.set_subject(&image.credentials.subject);
+        take_subject(process, &image.credentials.subject);
         task.raise_attention(attention::ENTERED);
     }
     task.set_credentials(image.credentials);
@@ -204,12 +203,17 @@ pub fn change_subject(task: &Task, new: Credentials) -> Result<(), Errno> {
     unshare_files(task)?;
     {
         let _commit = process.exec_guard.begin_commit();
-        tree::set_level(process, new.subject.level());
-        process.set_subject(&new.subject);
+        take_subject(process, &new.subject);
         task.set_credentials(Arc::new(new));
     }
     flush::flush(task);
     Ok(())
+}
+
+/// Gives a process the level and the label of a subject. The caller holds the commit of its exec guard.
+fn take_subject(process: &Process, subject: &SecuritySubject) {
+    tree::set_level(process, subject.level());
+    process.set_subject(subject);
 }
 
 fn unshare_files(task: &Task) -> Result<(), Errno> {

@@ -82,8 +82,8 @@ impl Level {
     pub fn is_one_of_many(&self) -> bool {
         self.is_one_of_many
     }
-    /// Adds the time in programs, the time in the kernel (in nanoseconds), the switches, and the bytes read from storage of a process that
-    /// has ended.
+    /// Adds the time in programs, the time in the kernel (in nanoseconds), the switches, and the bytes read from and written to storage of
+    /// a process that has ended.
     pub fn note_end(&self, used: [u64; 5]) {
         self.ended.iter().zip(used).for_each(|(sum, part)| {
             sum.fetch_add(part, Ordering::Relaxed);

@@ -74,8 +74,7 @@ impl Vnode {
         if !label.is_unknown() || !security::is_enforced() {
             return Ok(label);
         }
-        // The label of a generated file is that of the object that it shows, which may get another one.
-        if let Some(label) = self.node.as_ref().and_then(|node| node.label()) {
+        if let Some(label) = self.shown_label() {
             return Ok(label);
         }
         let found = self.find_label()?;
@@ -84,18 +83,22 @@ impl Vnode {
         self.note_multilevel();
         Ok(self.label.get())
     }
-    /// Returns the label if it was looked for, as it must be before any access: that of the object that a generated file shows.
-    pub fn known_label(&self) -> Option<&'static Label> {
+    /// Returns the label of the object that a generated file shows, which may get another one.
+    fn shown_label(&self) -> Option<&'static Label> {
+        self.node.as_ref()?.label()
+    }
+    /// Returns the label if it was looked for, as it must be before any access.
+    pub(crate) fn known_label(&self) -> Option<&'static Label> {
         let label = self.label.get();
         match label.is_unknown() {
             false => Some(label),
-            true => self.node.as_ref()?.label(),
+            true => self.shown_label(),
         }
     }
-    /// Returns whether another vnode's known label has the same secrecy.
+    /// Returns whether another vnode's known label has the same secrecy, as all have without a monitor.
     pub(crate) fn has_secrecy_of(&self, other: &Vnode) -> bool {
         let secrecy = |vnode: &Vnode| vnode.known_label().map(Label::secrecy);
-        secrecy(self) == secrecy(other)
+        !security::is_enforced() || secrecy(self) == secrecy(other)
     }
     /// Returns whether it is known to have a label of multilevel directories.
     #[inline]
