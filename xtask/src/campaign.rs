@@ -19,7 +19,7 @@ use harness::{
     shell,
     until::{linux_until, skerry_until},
 };
-use std::fs;
+use std::{fs, path::Path};
 
 /// Options of `campaign`.
 #[derive(clap::Args, Clone, Debug)]
@@ -222,17 +222,19 @@ fn hostile_driver(options: &Options) -> Result<u8> {
 /// Runs subjects at several labels beside each other on the system with a monitor.
 fn flows(options: &Options) -> Result<u8> {
     let count = options.count.unwrap_or(10_000_000);
-    on_system(noninterference::SYSTEM, options, &format!("/abi/flows {count} {}", options.seed))
+    let features = Features { check: true, ..Features::default() };
+    let kernel = build::image(noninterference::SYSTEM, &features)?;
+    on_kernel(&kernel, options, &format!("/abi/flows {count} {}", options.seed))
 }
 
 fn on_skerry(options: &Options, command: &str) -> Result<u8> {
-    on_system("default", options, command)
+    let kernel = build::image("default", &Features::default())?;
+    on_kernel(&kernel, options, command)
 }
 
-fn on_system(system: &str, options: &Options, command: &str) -> Result<u8> {
-    let kernel = build::image(system, &Features::default())?;
+fn on_kernel(kernel: &Path, options: &Options, command: &str) -> Result<u8> {
     let image = disk::programs_image()?;
-    let config = Config { cpus: options.cpus, ..guest::machine(&kernel, &image, "campaign.log")? };
+    let config = Config { cpus: options.cpus, ..guest::machine(kernel, &image, "campaign.log")? };
     on_machine(&config, command)
 }
 

@@ -239,3 +239,32 @@ fn a_parent_below_learns_of_the_end_alone() {
         }),
     }
 }
+
+#[test]
+fn a_terminal_of_another_level_is_reached_by_no_other_name() {
+    if !mls::is_here() {
+        return;
+    }
+    let terminal = || abi::open("/dev/tty", O_RDWR, 0);
+    match mls::part().as_deref() {
+        Some("above") => {
+            assert_eq!(terminal(), Err(ENXIO));
+            let mut number = 0u32;
+            // The master's name lets every level in, but this one belongs to another.
+            let found = abi::pty::ioctl(mls::given("MASTER"), TIOCGPTN, &mut number);
+            assert_eq!(found, Err(ENOTTY), "it is /dev/null");
+        }
+        Some("own") => assert!(terminal().is_ok()),
+        _ => isolated(|| {
+            // SAFETY: takes no pointers.
+            must(unsafe { setsid() });
+            let master = abi::pty::master(0);
+            abi::open(abi::pty::path(master), O_RDWR, 0).expect("it gets the terminal");
+            assert!(terminal().is_ok());
+            let stage = Stage::new("a_terminal_of_another_level_is_reached_by_no_other_name");
+            let stage = stage.give("MASTER", master);
+            assert_eq!(stage.run(HIGH, "above"), Ended::Exited(0));
+            assert_eq!(stage.run(LOW, "own"), Ended::Exited(0));
+        }),
+    }
+}

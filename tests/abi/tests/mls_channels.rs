@@ -1,6 +1,6 @@
 //! Covert channels that are closed (`docs/mls-channels.md`): tests for systems with a monitor. They do nothing elsewhere.
 use abi::{
-    Ended, c, fork, isolated,
+    Ended, c, close, fork, isolated,
     mls::{self, HIGH, LOW, Stage, label},
     must, wait,
 };
@@ -123,6 +123,60 @@ fn a_program_that_is_executed_from_above_can_be_written() {
             must(unsafe { kill(holder, SIGKILL) });
             wait(holder);
             fs::remove_file(PROGRAM).expect("removing the program");
+        }),
+    }
+}
+
+#[test]
+fn descriptions_from_below_are_used_unseen() {
+    if !mls::is_here() {
+        return;
+    }
+    const FILE: &str = "/used-from-above";
+    // SAFETY: takes no pointers.
+    let offset = |file| must(unsafe { lseek(file, 0, SEEK_CUR) });
+    match mls::part().as_deref() {
+        Some("read") => {
+            let file = mls::given("FILE");
+            assert_eq!(abi::read(file, 4), Ok(b"text".to_vec()));
+            assert_eq!(
+                offset(mls::given("SAME")),
+                4,
+                "its descriptors still share one description"
+            );
+            // SAFETY: takes no pointers.
+            unsafe { raise(SIGSTOP) };
+        }
+        _ => isolated(|| {
+            fs::write(FILE, "text to read").expect("writing a file");
+            label(Path::new(FILE), "system_u:object_r:tmp_t:s0");
+            let file = abi::open(FILE, O_RDONLY, 0).expect("opening the file");
+            // SAFETY: takes no pointers.
+            let same = must(unsafe { dup(file) }) as i32;
+            // SAFETY: takes no pointers.
+            let watcher = must(unsafe { inotify_init1(IN_NONBLOCK) }) as i32;
+            let stage = Stage::new("descriptions_from_below_are_used_unseen");
+            let stage = stage.give("FILE", file).give("SAME", same);
+            // SAFETY: the path ends with NUL.
+            must(unsafe { inotify_add_watch(watcher, c(FILE).as_ptr(), IN_ALL_EVENTS) });
+            let reader = stage.start(HIGH, "read");
+            wait_for_stop(reader);
+            assert_eq!(offset(file), 0);
+            let program = fs::read_link(format!("/proc/{reader}/exe")).expect("its program");
+            fs::File::options().append(true).open(program).expect("nobody sees that it runs");
+            assert_eq!(abi::read(watcher, 256), Err(EAGAIN), "no event");
+            [file, same].into_iter().for_each(close);
+            fs::remove_file(FILE).expect("removing the file");
+            let events = abi::read(watcher, 256).expect("events of the removal");
+            let masks: Vec<u32> = events
+                .chunks_exact(size_of::<inotify_event>())
+                .map(|event| u32::from_ne_bytes(std::array::from_fn(|byte| event[4 + byte])))
+                .collect();
+            let ended = [IN_DELETE_SELF, IN_IGNORED];
+            assert!(masks.ends_with(&ended), "{masks:x?}: nobody sees that it is still open above");
+            // SAFETY: takes no pointers.
+            must(unsafe { kill(reader, SIGKILL) });
+            wait(reader);
         }),
     }
 }

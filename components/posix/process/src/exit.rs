@@ -21,6 +21,7 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use rt::thread::CpuTime;
+use vfs::security::flows;
 
 /// Ends the calling task with `status` (exit(2)): it does not return to user mode.
 pub fn end_task(task: &Task, status: ExitStatus) {
@@ -199,6 +200,7 @@ fn may_tell(task: &Task, child: &Process) -> bool {
 fn continue_orphans(tree: &Tree, group: u32, wakes: &mut Wakes) {
     for number in [SIGHUP, SIGCONT] {
         for member in tree.group(group) {
+            flows::writes(|| Some(member.label()));
             let _ = post_in(tree, member, None, Info::kernel(number), wakes);
         }
     }

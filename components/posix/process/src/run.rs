@@ -25,7 +25,7 @@ use rt::{
     thread::Affinity,
     user::{Access, Context, Trap},
 };
-use vfs::{Errno, ErrorNumber};
+use vfs::{Errno, ErrorNumber, security::flows};
 
 const PAGE_FAULT_VECTOR: u64 = 14;
 
@@ -117,6 +117,7 @@ fn run_with(
         }
     }
     exit::task_ended(task);
+    flows::act_for_nobody();
 }
 
 /// Does a call that the guard allows.
@@ -150,7 +151,9 @@ fn run_holding(
         {
             return next;
         }
-        match call.context.run(user) {
+        let trap = call.context.run(user);
+        flows::act_as(|| task.process.label());
+        match trap {
             Trap::Syscall => {
                 if let Some(interrupted) = answer(&mut call)
                     && let Some(next) = attend(task, memory, call.context, Some(interrupted))

@@ -7,7 +7,11 @@ use crate::{object::Process, task::Task};
 use alloc::sync::Arc;
 use interfaces::monitor::ObjectAccess;
 use memory::{AddressSpace, Dumpable};
-use vfs::{Credentials, Errno, credentials::Capabilities, security};
+use vfs::{
+    Credentials, Errno,
+    credentials::Capabilities,
+    security::{self, flows},
+};
 
 /// The ids of the caller that are compared, and the capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +62,7 @@ pub fn look<T>(
     let _commit = target.process.exec_guard.hold_commit();
     let task = target.alive().ok_or(Errno::ESRCH)?;
     check(caller, mode, &task)?;
+    flows::reads(|| Some(task.process.label()));
     Ok(take(&task))
 }
 
@@ -73,6 +78,7 @@ pub fn memory(
     let found: Result<_, Errno> = look(caller, Mode::Real, target, |task| {
         if access == ObjectAccess::Write {
             caller.visible().check_change(&task.process)?;
+            flows::writes(|| Some(task.process.label()));
         }
         Ok(task.process.try_memory())
     })?;

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
 use rt::thread::Woken;
-use vfs::Errno;
+use vfs::{Errno, security::flows};
 
 /// The children for which a call waits.
 #[derive(Clone, Copy)]
@@ -133,7 +133,10 @@ fn look_for(
     let Some((child, event)) = found? else { return Ok(None) };
     let usage = match visible::is_concealed(&child, process) {
         true => ProcessUsage::default(),
-        false => *child.usage.lock(),
+        false => {
+            flows::reads(|| Some(child.label()));
+            *child.usage.lock()
+        }
     };
     if matches!(event, Event::Ended(_)) && !options.contains(WaitOptions::NO_WAIT) {
         tree.remove(&child);

@@ -16,7 +16,7 @@ use process::{
     },
     locks::{FileLocks, LockMode, LockOwner, LockWorld, OnConflict, Range},
 };
-use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
+use vfs::{Capabilities, Errno, OpenFile, Seals, file::File, security::flows};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The system calls that this file implements.
@@ -229,6 +229,7 @@ fn set_lock(
         return Err(Errno::EBADF);
     }
     check_locking(call, file)?;
+    flows::writes(|| file.vnode().known_label());
     locks.lock(LockWorld::Records, &owner, kind, range, on_conflict)?;
     Ok(0)
 }
@@ -282,6 +283,7 @@ fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {
         _ => return Err(Errno::EINVAL),
     };
     check_locking(call, &file)?;
+    flows::writes(|| file.vnode().known_label());
     locks.lock(LockWorld::Whole, &owner, kind, Range::ALL, on_conflict)?;
     Ok(0)
 }

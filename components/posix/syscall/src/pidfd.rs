@@ -97,6 +97,6 @@ fn get_descriptor(call: &mut Call<'_>) -> Result<u64, Errno> {
     let number = call.int(1);
     let get = |task: &Arc<Task>| task.files().get(number);
     let found = trace::look(call.task, Mode::Real, Target::process(target), get)??;
-    arrival::check(&found, &call.task.credentials())?;
+    let found = arrival::admit(&found, &call.task.credentials())?;
     install(call.task, found, OnExec::Close)
 }

@@ -14,7 +14,10 @@ use process::{
     call::Call,
     files::{OnExec, arrival, install::reserve},
 };
-use vfs::{Capabilities, Errno, OpenFile, security::Label};
+use vfs::{
+    Capabilities, Errno, OpenFile,
+    security::{Label, flows},
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// `struct msghdr`.
@@ -308,7 +311,7 @@ impl ControlPart<'_> {
         let count = files.len();
         let mut length = CONTROL_BYTES;
         let who = task.credentials();
-        let admitted = files.into_iter().filter(|file| arrival::check(file, &who).is_ok());
+        let admitted = files.iter().filter_map(|file| arrival::admit(file, &who).ok());
         for file in admitted.take(most) {
             // The message was removed: memory for the descriptor is not refused.
             let next = || reserve(task, &table, on_exec);
@@ -320,6 +323,10 @@ impl ControlPart<'_> {
             descriptor.fill(file);
             length += size_of::<i32>();
         }
+        // A description of another secrecy ends here on behalf of its sender, which must have been trusted to send it.
+        flows::act_for_nobody();
+        drop(files);
+        flows::act_as(|| task.process.label());
         let installed = (length - CONTROL_BYTES) / size_of::<i32>();
         if installed < count {
             self.cut();

@@ -308,4 +308,75 @@ fn the_rules_hold_for_every_operation_and_relation() {
         }
     }
     assert!(allowed > 500 && refused > 500, "{allowed} allowed, {refused} refused");
+    #[cfg(feature = "check")]
+    judged::forbidden_flows_are_found(&monitor, &kernel);
+}
+
+/// The monitor of invariants: the kernel does each operation without a check of the label, and is caught where it must not.
+#[cfg(feature = "check")]
+mod judged {
+    use super::*;
+    use security::flows;
+    use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+
+    /// Operations that write nothing: they only ask, or their flows begin with the use of what they open.
+    const ASKING: [&str; 4] = ["access", "open ", "read a FIFO", "make without a name"];
+    /// The operation that does not look at its object.
+    const BLIND: &str = "rename in one's own directory";
+
+    /// Undoes what an operation that was caught has done.
+    fn tidy(kernel: &World, at: &str) {
+        let caller = kernel.caller();
+        for name in ["one", "other"] {
+            let path = format!("{at}/directory/{name}");
+            let _ = caller.remove_directory(Base::Cwd, path.as_bytes());
+        }
+        let own = &kernel.own;
+        let names = ["link", "hard", "new"].map(|name| format!("{at}/directory/{name}"));
+        for path in names.iter().chain([&format!("{own}/hard")]) {
+            let _ = caller.unlink(Base::Cwd, path.as_bytes());
+        }
+        let [moved, place] = [format!("{own}/other"), format!("{own}{at}")];
+        let [moved, place] = [&moved, &place].map(|path| (Base::Cwd, path.as_bytes()));
+        let _ = caller.rename(moved, place, RenameMode::Replace);
+    }
+
+    pub fn forbidden_flows_are_found(monitor: &ReferenceMonitor, kernel: &World) {
+        let hook = take_hook();
+        set_hook(Box::new(|_| {}));
+        let (mut faults, mut passed, mut caught) = (Vec::new(), 0, 0);
+        for (own_number, own) in LEVELS.iter().enumerate() {
+            let subject = credentials(monitor, &format!("user_u:user_r:user_t:{own}")).subject;
+            // The kernel makes files of the subject's level.
+            let made = format!("system_u:object_r:low_file_t:{own}");
+            let file = Some(security::named(made.as_bytes()).unwrap());
+            let asked = Some(Arc::new(AskedContexts { file, ..Default::default() }));
+            let who = Credentials { asked, ..kernel.who.clone() };
+            let unchecked = kernel.with(who, &format!("/own{own_number}"));
+            for (number, level) in LEVELS.iter().enumerate() {
+                for (kind, grade) in TYPES {
+                    let at = format!("/{number}-{kind}");
+                    let [own, level] = [own, level].map(|text| text.parse::<Secrecy>().unwrap());
+                    let is_equal = own == level && grade <= Grade::User;
+                    for (name, needs, act) in OPERATIONS {
+                        flows::act_as(|| subject.label());
+                        let done = catch_unwind(AssertUnwindSafe(|| act(&unchecked, &at)));
+                        flows::act_for_nobody();
+                        let is_asking = ASKING.iter().any(|start| name.starts_with(start));
+                        let is_written = *needs == Needs::Both && !is_asking;
+                        let is_forbidden = *name != BLIND && !own.dominates(&level)
+                            || is_written && (!level.dominates(&own) || grade > Grade::User);
+                        if is_forbidden && done.is_ok() || is_equal && done.is_err() {
+                            faults.push(format!("{name}: {own}, {level} {kind}"));
+                        }
+                        *(if done.is_ok() { &mut passed } else { &mut caught }) += 1;
+                        tidy(&unchecked, &at);
+                    }
+                }
+            }
+        }
+        set_hook(hook);
+        assert!(faults.is_empty(), "{faults:#?}");
+        assert!(passed > 100 && caught > 500, "{passed} passed, {caught} caught");
+    }
 }

@@ -2,8 +2,8 @@
 use crate::{
     Row, done, executes,
     place::{
-        self, Attempt, Place, fifo, file, file_in_own, folder, folder_in_own, link, multilevel,
-        program, relabel, script,
+        self, Attempt, Place, device, fifo, file, file_in_own, folder, folder_in_own, link,
+        multilevel, program, relabel, script,
     },
     policy::Cell,
     raw,
@@ -46,7 +46,7 @@ fn row(
 }
 
 pub fn rows() -> Vec<Row> {
-    [walks(), opened(), made(), removed(), changed(), excepted(), hidden()]
+    [walks(), opened(), executed(), made(), removed(), changed(), excepted(), hidden()]
         .into_iter()
         .flatten()
         .collect()
@@ -107,7 +107,6 @@ fn walks() -> Vec<Row> {
 fn opened() -> Vec<Row> {
     const OPEN: &str = "open, access, truncate; a FIFO opened to read also needs write";
     const LOCK: &str = "lock a file";
-    const EXECUTE: &str = "execute a program, also its interpreter";
     vec![
         row(OPEN, "read", Rule::Read, file, |it| opens(&it.place.path, O_RDONLY)),
         row(OPEN, "write", Rule::Write, file, |it| opens(&it.place.path, O_WRONLY)),
@@ -125,6 +124,13 @@ fn opened() -> Vec<Row> {
         row(OPEN, "read and write a FIFO", Rule::Write, fifo, |it| {
             opens(&it.place.path, O_RDWR | O_NONBLOCK)
         }),
+        row(
+            "open a character device to read, which takes input away",
+            "open",
+            Rule::Equal,
+            device,
+            |it| opens(&it.place.path, O_RDONLY | O_NONBLOCK),
+        ),
         row(OPEN, "R_OK", Rule::Read, file, |it| accesses(&it.place.path, R_OK)),
         row(OPEN, "W_OK", Rule::Write, file, |it| accesses(&it.place.path, W_OK)),
         row(OPEN, "X_OK", Rule::Execute, program, |it| accesses(&it.place.path, X_OK)),
@@ -154,6 +160,12 @@ fn opened() -> Vec<Row> {
             close(fd);
             found.map(drop)
         }),
+    ]
+}
+
+fn executed() -> Vec<Row> {
+    const EXECUTE: &str = "execute a program, also its interpreter";
+    vec![
         row(EXECUTE, "a program", Rule::Execute, program, |it| executes(&it.place.path)),
         row(EXECUTE, "an interpreter", Rule::Execute, script, |it| {
             executes(&it.place.path.join("script"))

@@ -150,6 +150,14 @@ pub fn fifo(place: &Place) {
     relabel(&place.path, &place.object);
 }
 
+/// Makes a device at a place.
+pub fn device(place: &Place) {
+    let null = makedev(1, 3);
+    must(unsafe { mknod(c(&place.path).as_ptr(), S_IFCHR | 0o666, null) });
+    fs::set_permissions(&place.path, fs::Permissions::from_mode(0o666)).expect("opening it");
+    relabel(&place.path, &place.object);
+}
+
 /// Returns a program that ends at once.
 pub fn short_program() -> Vec<u8> {
     let mut bytes = rights::small_program(&[0; SECRET_BYTES]);

@@ -1,6 +1,6 @@
 //! Opening terminals: by their own number, as `/dev/tty` and as `/dev/console`.
 use super::ALTERNATE_MAJOR;
-use crate::tty::{Claim, Terminal, pty::devpts};
+use crate::tty::{Claim, Terminal, TerminalDevice, pty::devpts};
 use alloc::{sync::Arc, vec::Vec};
 use process::Task;
 use vfs::{
@@ -37,7 +37,11 @@ impl Opener for Terminals {
         caller: &Caller<'_>,
     ) -> Result<Arc<dyn File>, Errno> {
         let (terminal, claim) = match vnode.device() {
-            (ALTERNATE_MAJOR, CONTROLLING) => (controlling(caller.task)?, Claim::Never),
+            (ALTERNATE_MAJOR, CONTROLLING) => {
+                let own = controlling(caller.task)?;
+                own.check_use(caller.task)?;
+                (own, Claim::Never)
+            }
             // As on Linux, opening the console never makes it a controlling terminal.
             (ALTERNATE_MAJOR, CONSOLE) => {
                 (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Console)
@@ -46,7 +50,9 @@ impl Opener for Terminals {
                 // Sessions in front of another one have a terminal with the same number.
                 let own = controlling(caller.task).ok().filter(|own| own.number() == number);
                 let first = || self.0.iter().find(|terminal| terminal.number() == number).cloned();
-                (own.or_else(first).ok_or(Errno::ENXIO)?, Claim::IfFree)
+                let terminal = own.or_else(first).ok_or(Errno::ENXIO)?;
+                terminal.note_device(TerminalDevice::Node(Arc::downgrade(vnode)));
+                (terminal, Claim::IfFree)
             }
         };
         Ok(Arc::new(terminal.open(flags, claim, caller.task)?))

@@ -22,7 +22,10 @@ use sysv::{
     permission::{Permission, READ, WRITE},
     table::ObjectTable,
 };
-use vfs::{Capabilities, Errno, Principal, security::Label};
+use vfs::{
+    Capabilities, Errno, Principal,
+    security::{Label, flows},
+};
 
 lock_class! {
     static STATE = "ipc.messages";
@@ -198,6 +201,7 @@ pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<
         drop(state);
         state = object.usable(task, WRITE, ObjectAccess::Write)?;
     }
+    flows::writes(|| Some(object.label()));
     state.sender = task.process.id();
     state.sent_s = now_seconds();
     let mut woken = Woken::nobody();
@@ -216,6 +220,8 @@ pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<Que
         let mut state = object.usable(task, READ, ObjectAccess::Write)?;
         let mut woken = Woken::nobody();
         if let Some(message) = state.queue.receive(&receive, &mut woken).map_err(errno)? {
+            flows::reads(|| Some(object.label()));
+            flows::tells(|| Some(object.label()));
             state.receiver = task.process.id();
             state.received_s = now_seconds();
             state.wake(woken);

@@ -13,7 +13,7 @@ use sysv::{
 };
 use vfs::{
     Errno, Principal,
-    security::{self, Label},
+    security::{self, Label, flows},
 };
 
 lock_class! {
@@ -59,7 +59,11 @@ impl<T: Object> Registry<T> {
     pub fn get(&self, id: i32, task: &Task) -> Result<Arc<T>, Errno> {
         let found = self.read().get(id).cloned().ok_or(Errno::EINVAL)?;
         let is_hidden = security::is_enforced() && !Who::of(task).sees(found.label());
-        if is_hidden { Err(Errno::EINVAL) } else { Ok(found) }
+        if is_hidden {
+            return Err(Errno::EINVAL);
+        }
+        flows::reads(|| Some(found.label()));
+        Ok(found)
     }
     /// Returns the identifier of the object with `key`, or of a new one, as the `get` call with `flags` says. `suits` checks
     /// an existing object, `make` makes a new one, both under the registry's lock.
@@ -109,6 +113,7 @@ impl<T: Object> Registry<T> {
         if stat != Stat::AnyIndex && !object.permission().allows(who, READ) {
             return Err(Errno::EACCES);
         }
+        flows::reads(|| Some(object.label()));
         Ok((object.clone(), answer))
     }
     /// Returns the object `id`, if `who` may change and remove it.
@@ -122,6 +127,7 @@ impl<T: Object> Registry<T> {
             return Err(Errno::EPERM);
         }
         who.check_label(&*object, ObjectAccess::Write)?;
+        flows::writes(|| Some(object.label()));
         Ok(object)
     }
     /// Returns the highest index for `who`, which is the result of the INFO commands.

@@ -29,7 +29,10 @@ use sysv::{
     permission::{Permission, Subject},
     table::{ObjectTable, PRIVATE},
 };
-use vfs::{Capabilities, Errno, Principal, security::Label};
+use vfs::{
+    Capabilities, Errno, Principal,
+    security::{Label, flows},
+};
 
 lock_class! {
     static STATE = "ipc.segment";
@@ -197,6 +200,8 @@ impl Hold {
         if state.is_removed {
             return Err(Errno::EIDRM);
         }
+        flows::reads(|| Some(segment.label()));
+        flows::writes(|| Some(segment.label()));
         state.attaches += 1;
         drop(state);
         Ok(Hold(segment))

@@ -29,7 +29,10 @@ use sysv::{
     semaphores::{Request, RequestOutcome, SEMAPHORE_BYTES, SemaphoreOperation, Set, UNDO, Woken},
     table::ObjectTable,
 };
-use vfs::{Errno, Principal, security::Label};
+use vfs::{
+    Errno, Principal,
+    security::{Label, flows},
+};
 
 lock_class! {
     static STATE = "ipc.semaphores";
@@ -183,6 +186,8 @@ pub fn operate(
         state.prepare_undo(&list, &object)?;
         undo = Some(list.number());
     }
+    flows::reads(|| Some(object.label()));
+    flows::writes(|| Some(object.label()));
     let request = Request { operations, process: task.process.id(), undo };
     let mut woken = Vec::new();
     let blocked = match state.set.operate(request, &mut woken) {

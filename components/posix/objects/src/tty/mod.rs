@@ -38,6 +38,6 @@ mod transfer;
 mod transfer_tests;
 pub mod trusted;
 
-pub use open::{Claim, TerminalFile};
+pub use open::{Claim, TerminalDevice, TerminalFile};
 pub use stream::Stream;
 pub use terminal::{Terminal, WindowSize};

@@ -5,11 +5,19 @@
 //! hang-ups, as on Linux (`__tty_hangup`, `cons_filp`): process 1 has them all its life. [`TerminalUsers`] is guarded by `tty.life`, a
 //! leaf.
 use super::{line::Use, terminal::Terminal};
-use alloc::sync::Arc;
+use alloc::{
+    format,
+    sync::{Arc, Weak},
+};
 use core::sync::atomic::Ordering;
+use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::general as raw;
 use process::Task;
-use vfs::{Errno, Principal, credentials::Capabilities};
+use vfs::{
+    Errno, Principal, Vnode,
+    credentials::Capabilities,
+    security::{self, Label},
+};
 
 /// The open descriptions of a terminal.
 #[derive(Default)]
@@ -19,6 +27,17 @@ pub(super) struct TerminalUsers {
     pub(super) is_exclusive: bool,
     /// The line is gone for ever.
     is_gone: bool,
+    /// The device by which it was opened.
+    device: Option<TerminalDevice>,
+}
+
+/// The device by which a terminal is opened, for its label.
+#[derive(Clone)]
+pub enum TerminalDevice {
+    /// A pseudo-terminal, which keeps its label.
+    Pseudo(&'static Label),
+    /// A node in a directory.
+    Node(Weak<Vnode>),
 }
 
 /// Tells whether opening makes a terminal the controlling one.
@@ -111,6 +130,35 @@ impl Terminal {
             self.acquire_if_free(task);
         }
         Ok(file)
+    }
+    /// Notes the device by which it is opened.
+    pub fn note_device(&self, device: TerminalDevice) {
+        self.life.lock().device = Some(device);
+    }
+    /// Returns the label of the device by which it was opened, or else of the device that has its name in the policy.
+    pub(super) fn label(&self) -> Option<&'static Label> {
+        let device = self.life.lock().device.clone();
+        let of_device = match device {
+            Some(TerminalDevice::Pseudo(label)) => Some(label),
+            Some(TerminalDevice::Node(vnode)) => vnode.upgrade().and_then(|it| it.label().ok()),
+            None => None,
+        };
+        of_device.or_else(|| security::of_device(&format!("/dev/{}", self.name())))
+    }
+    /// Checks that a task may use it by `/dev/tty`, whose own label lets everybody in: the task may read and write its device.
+    ///
+    /// # Errors
+    /// `ENXIO`, as without a terminal.
+    pub fn check_use(&self, caller: &dyn Principal) -> Result<(), Errno> {
+        let Some(task) = Task::of(caller).filter(|_| security::is_enforced()) else {
+            return Ok(());
+        };
+        let (who, label) = (task.credentials(), self.label().ok_or(Errno::ENXIO)?);
+        let is_allowed = |access| security::check(&who.subject, label, access).is_ok();
+        match is_allowed(ObjectAccess::Read) && is_allowed(ObjectAccess::Write) {
+            true => Ok(()),
+            false => Err(Errno::ENXIO),
+        }
     }
     /// Returns whether the line is gone for ever: no input comes and no open succeeds any more.
     pub(super) fn is_gone(&self) -> bool {

@@ -8,6 +8,7 @@ use vfs::{
     file::{File, IoFlags, Ready, SignalSource},
     io::{Sink, Source},
     poll::PollTable,
+    security::{self, Label},
 };
 
 /// Number of bytes moved between two takings of locks.
@@ -157,6 +158,9 @@ impl Terminal {
 }
 
 impl File for TerminalFile {
+    fn label(&self) -> Option<&'static Label> {
+        self.terminal.label().filter(|_| security::is_enforced())
+    }
     fn signal_source(&self) -> Option<SignalSource<'_>> {
         Some(SignalSource::Readiness)
     }

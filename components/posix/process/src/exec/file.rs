@@ -39,6 +39,18 @@ impl Executable {
         let (origin, reader) = (Origin::File(file), Some(reader.clone()));
         Ok(Executable { pages, bytes, origin, reader, _deny_write: deny_write })
     }
+    /// Returns the program as the subject holds it that executes it ([`OpenFile::received_by`]).
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn received_by(self, who: &Credentials) -> Result<Executable, Errno> {
+        let Origin::File(file) = &self.origin else { return Ok(self) };
+        let own = file.received_by(who)?;
+        if Arc::ptr_eq(file, &own) {
+            return Ok(self);
+        }
+        Ok(Executable { origin: Origin::File(own), _deny_write: None, ..self })
+    }
     /// Makes a program of `bytes` bytes in memory.
     pub fn in_memory(pages: Arc<dyn Mappable>, bytes: u64) -> Executable {
         let origin = Origin::System(memory::Label::SharedAnonymous);

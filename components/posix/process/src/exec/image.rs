@@ -12,7 +12,7 @@ use memory::{
     region::{page_of, round_up},
 };
 use rt::user::Protection;
-use vfs::Errno;
+use vfs::{Credentials, Errno};
 
 /// A program in memory.
 pub struct Image {
@@ -38,6 +38,13 @@ impl Interpreter {
     /// Returns its file.
     pub fn file(&self) -> &Executable {
         &self.program
+    }
+    /// Returns the interpreter as the subject holds it that executes the program.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn received_by(self, who: &Credentials) -> Result<Interpreter, Errno> {
+        Ok(Interpreter { program: self.program.received_by(who)?, ..self })
     }
 }
 

@@ -115,6 +115,8 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         None => None,
     };
     let rights = credentials::after_exec(&request, &program)?;
+    let program = program.received_by(&rights.credentials)?;
+    let interpreter = interpreter.map(|it| it.received_by(&rights.credentials)).transpose()?;
     let is_secure = rights.secure == Secure::Yes;
     if is_secure {
         limits.stack = limits.stack.min(SECURE_STACK_BYTES);

@@ -344,7 +344,7 @@ impl Listener {
         let file = caller.files().get(source)?;
         let task = self.0.state.lock().received(id)?.task.clone();
         let on_exec = OnExec::from_flag(wanted_flags, raw::O_CLOEXEC);
-        arrival::check(&file, &task.credentials())?;
+        let file = arrival::admit(&file, &task.credentials())?;
         let limit = task.process.limits.open_files();
         let fd = match is_wanted {
             true => task.files().put(file, wanted, limit, on_exec, &*task)?,

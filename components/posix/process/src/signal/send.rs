@@ -19,7 +19,7 @@ use crate::{
     tree::{self, Tree},
 };
 use alloc::{sync::Arc, vec::Vec};
-use vfs::Errno;
+use vfs::{Errno, security::flows};
 
 /// Processes to wake once `process.tree` is free.
 #[derive(Default)]
@@ -111,6 +111,7 @@ fn post(
     info: &Info,
     summon: Summon,
 ) -> Result<(), Errno> {
+    flows::writes(|| Some(process.label()));
     if power::is_in_kernel(process) {
         power::signalled(info.number());
         return Ok(());

@@ -4,6 +4,7 @@ use crate::base::{
     io::{Sink, Source},
     poll::{PollTable, Ready, WaitQueue},
     principal::Principal,
+    security::Label,
 };
 use alloc::{
     string::String,
@@ -346,6 +347,11 @@ pub trait File: Send + Sync {
     /// `EIO` and other errors of the writes, if it waits.
     fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {
         Ok(())
+    }
+    /// Returns the label of the object, if that of its vnode lets subjects of several secrecies in, each to an object of its own: a
+    /// terminal by `/dev/tty` or `/dev/ptmx`.
+    fn label(&self) -> Option<&'static Label> {
+        None
     }
     /// Returns the object for downcasts by the personality (terminals, pipes, sockets).
     fn as_any(&self) -> &dyn core::any::Any;

@@ -2,4 +2,5 @@
 pub(crate) mod directory;
 pub(crate) mod generated;
 pub(crate) mod open_file;
+mod received;
 pub(crate) mod regular;

@@ -10,8 +10,10 @@ use crate::{
         io::{Sink, Source},
         observers::Events,
         principal::Principal,
+        security::{Label, flows},
     },
     tree::{
+        dentry::EndOf,
         mount::Path,
         notify,
         vnode::{Vnode, VnodeSlot},
@@ -85,6 +87,9 @@ impl OpenFile {
         let (moving, owner) = (Mutex::new(&OFFSET, ()), Mutex::new(&OWNER, None));
         let offset = AtomicU64::new(0);
         LIVE.fetch_add(1, Ordering::Relaxed);
+        if traces == Traces::Left {
+            path.vnode().begin_use();
+        }
         Arc::new(OpenFile { file, path, flags, moving, offset, told, writes, traces, owner })
     }
     /// Returns the number of descriptions in the whole system.
@@ -109,6 +114,11 @@ impl OpenFile {
     #[inline]
     pub fn vnode(&self) -> &Arc<Vnode> {
         self.path.vnode()
+    }
+    /// Returns the label of the object, if it was looked for.
+    #[inline]
+    pub fn known_label(&self) -> Option<&'static Label> {
+        self.file.label().or_else(|| self.vnode().known_label())
     }
     /// Returns open(2)'s flags without those that matter at open only.
     #[inline]
@@ -153,7 +163,7 @@ impl OpenFile {
     }
     /// Moves the offset. The caller holds `moving`.
     #[inline]
-    fn move_to(&self, offset: u64) {
+    pub(super) fn move_to(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);
     }
     /// Returns the flags of reads and writes that follow from the description's flags.
@@ -328,6 +338,7 @@ impl OpenFile {
         let read = self.file.read_directory(offset, caller, &mut take_it);
         self.move_to(next);
         drop(moving);
+        self.judge(Events::ACCESS);
         // The call succeeds if entries were accepted: the offset is behind them.
         if count == 0 {
             read?;
@@ -357,6 +368,7 @@ impl OpenFile {
             return Err(Errno::EINVAL);
         }
         self.file.truncate(size, caller)?;
+        self.judge(Events::MODIFY);
         notify::about_dentry(&self.path.dentry, Events::MODIFY);
         Ok(())
     }
@@ -372,6 +384,7 @@ impl OpenFile {
         caller: &dyn Principal,
     ) -> Result<(), Errno> {
         self.file.allocate(offset, length, how, caller)?;
+        self.judge(Events::MODIFY);
         self.tell(Events::MODIFY);
         Ok(())
     }
@@ -416,9 +429,16 @@ impl OpenFile {
     /// Tells observers that bytes were read or written, if any were.
     #[inline]
     fn moved(&self, count: usize, events: Events) {
+        self.judge(events);
         if count > 0 {
             self.tell(events);
         }
+    }
+    /// Judges the flow that an event tells of ([`flows`]).
+    #[inline]
+    fn judge(&self, events: Events) {
+        let label = || self.known_label();
+        if events == Events::MODIFY { flows::writes(label) } else { flows::reads(label) }
     }
     #[inline]
     pub(crate) fn tell(&self, events: Events) {
@@ -459,6 +479,9 @@ impl Drop for OpenFile {
         if !self.is_path_only() {
             let events = if self.is_writable() { Events::CLOSE_WRITE } else { Events::CLOSE_READ };
             self.tell(events);
+        }
+        if self.traces == Traces::Left && self.vnode().end_use() {
+            self.path.dentry.tell_end(EndOf::SeenUse);
         }
         if self.writes == WriteCount::Held {
             self.path.vnode().end_write();

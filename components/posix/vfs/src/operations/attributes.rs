@@ -2,7 +2,7 @@
 use crate::{
     base::{
         acls::AclKind, credentials::Capabilities, errno::Errno, mount_flags::MountFlags,
-        observers::Events, time,
+        observers::Events, security::flows, time,
     },
     files::regular::resize,
     tree::{
@@ -60,6 +60,7 @@ impl Path {
     /// Returns the attributes of this place (stat(2)).
     #[inline]
     pub fn status(&self) -> FileStatus {
+        flows::reads(|| self.vnode().known_label());
         FileStatus {
             attributes: self.vnode().attributes(),
             device: self.mount.instance().device(),
@@ -215,6 +216,7 @@ impl Caller<'_> {
         let (accessed, modified) = (time(accessed, now), time(modified, now));
         let changed = Some(now);
         vnode.change(&AttributeChange { accessed, modified, changed, ..Default::default() })?;
+        flows::writes(|| vnode.known_label());
         let events = match (accessed, modified) {
             (Some(_), None) => Events::ACCESS,
             (None, Some(_)) => Events::MODIFY,

@@ -1,7 +1,12 @@
 //! Extended attributes (xattr(7)), including those that are access control lists (acl(5)).
 use crate::{
     base::{
-        acls::AclKind, credentials::Capabilities, errno::Errno, observers::Events, security, time,
+        acls::AclKind,
+        credentials::Capabilities,
+        errno::Errno,
+        observers::Events,
+        security::{self, flows},
+        time,
     },
     tree::{
         mount::Path,
@@ -57,6 +62,7 @@ impl Caller<'_> {
             return Err(Errno::ERANGE);
         }
         let vnode = place.vnode();
+        flows::reads(|| vnode.known_label());
         if let Some(kind) = AclKind::named(name) {
             check_takes_acls(vnode)?;
             let list = vnode.acl(kind)?.ok_or(Errno::ENODATA)?;
@@ -76,6 +82,7 @@ impl Caller<'_> {
     /// Errors of the file system.
     pub fn list_attributes(&self, place: &Path) -> Result<Vec<u8>, Errno> {
         let vnode = place.vnode();
+        flows::reads(|| vnode.known_label());
         let mut names = Vec::new();
         let is_labelled = security::is_enforced();
         if is_labelled {

@@ -2,7 +2,7 @@
 use crate::{
     base::{
         credentials::Capabilities, errno::Errno, file::File, mount_flags::MountFlags,
-        observers::Events, seals::Seals,
+        observers::Events, seals::Seals, security::flows,
     },
     files::{
         directory::DirectoryFile,
@@ -255,6 +255,7 @@ impl Caller<'_> {
         self.check_open(place, how, origin)
             .inspect_err(|_| uses::tell_failed_open(self.task, NameUse::Opened(place)))?;
         let vnode = place.vnode();
+        flows::reads(|| vnode.known_label());
         let is_writing = how.want().contains(Want::WRITE);
         let mut writes = WriteCount::None;
         if vnode.is_regular() && is_writing {

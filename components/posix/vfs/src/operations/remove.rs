@@ -1,7 +1,13 @@
 //! Removing names: unlink and rmdir.
 use crate::{
     base::{errno::Errno, observers::Events, time},
-    tree::{dentry::Dentry, mount::Path, name_cache::Key, name_lock, notify, vnode::Vnode},
+    tree::{
+        dentry::{Dentry, EndOf},
+        mount::Path,
+        name_cache::Key,
+        name_lock, notify,
+        vnode::Vnode,
+    },
     walk::{
         caller::{Base, Caller, lookup_locked},
         permission,
@@ -118,6 +124,7 @@ impl Caller<'_> {
     /// Reports to observers that a name was removed; if its file ends with it, that is reported first.
     fn tell_removed(&self, directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
         let vnode = victim.vnode().clone();
+        victim.tell_end(EndOf::SeenUse);
         drop(victim);
         notify::about_name(directory, name, &vnode, Events::DELETE);
         vnode.release_for(self.task);

@@ -6,7 +6,13 @@ use crate::{
     base::{errno::Errno, time},
     operations::{create::tell_made, remove::tell_removal},
     pages::cache::WHOLE,
-    tree::{dentry::Dentry, mount::Path, name_cache::Key, notify, vnode::Vnode},
+    tree::{
+        dentry::{Dentry, EndOf},
+        mount::Path,
+        name_cache::Key,
+        notify,
+        vnode::Vnode,
+    },
     walk::{
         caller::{Base, Caller, lookup_locked},
         multilevel,
@@ -363,8 +369,11 @@ fn exchange(
 
 fn tell(from: &Side<'_>, to: &Side<'_>, what: &Dentry, replaced: Option<&Arc<Dentry>>) {
     let (old, new) = ((&**from.vnode(), &**from.name), (&**to.vnode(), &**to.name));
-    let replaced = replaced.map(|dentry| &**dentry.vnode());
-    notify::about_move(old, new, what.vnode(), replaced);
+    let gone = replaced.map(|dentry| &**dentry.vnode());
+    notify::about_move(old, new, what.vnode(), gone);
+    if let Some(replaced) = replaced {
+        replaced.tell_end(EndOf::SeenUse);
+    }
 }
 
 fn outdate(vnodes: &[&Arc<Vnode>]) {

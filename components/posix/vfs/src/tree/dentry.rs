@@ -231,10 +231,19 @@ pub(crate) enum Mounted {
     Fewer,
 }
 
+/// The things with which a file without a name ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndOf {
+    /// Nothing refers to the dentry any more.
+    Dentry,
+    /// No description that leaves traces uses it.
+    SeenUse,
+}
+
 impl Drop for Dentry {
     /// Drops the chain of parents in a loop: a tree may be deeper than a stack.
     fn drop(&mut self) {
-        self.tell_end();
+        self.tell_end(EndOf::Dentry);
         let mut next = self.link.lock().parent.take();
         while let Some(parent) = next {
             next = match Arc::into_inner(parent) {

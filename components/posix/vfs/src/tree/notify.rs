@@ -4,8 +4,15 @@
 //! about a name only to those of the directory. See [`Observer`] for what an observer may do.
 pub use crate::base::observers::{Events, Happening, Observer};
 use crate::{
-    base::observers::is_active,
-    tree::{dentry::Dentry, instance::Instance, vnode::Vnode},
+    base::{
+        observers::is_active,
+        security::{self, flows},
+    },
+    tree::{
+        dentry::{Dentry, EndOf},
+        instance::Instance,
+        vnode::Vnode,
+    },
 };
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -28,8 +35,17 @@ fn kind(vnode: &Vnode) -> Events {
     if vnode.is_directory() { Events::DIRECTORY } else { Events::empty() }
 }
 
+/// Judges the flow that an event tells of ([`flows`]), but for an unmount, which the privilege allows.
+#[inline]
+fn judge(vnode: &Vnode, events: Events) {
+    let label = || vnode.known_label().filter(|_| events != Events::UNMOUNT);
+    let looks = Events::ACCESS | Events::OPEN | Events::CLOSE_READ | Events::CLOSE_WRITE;
+    if looks.contains(events) { flows::tells(label) } else { flows::writes(label) }
+}
+
 /// Reports `events` of `vnode`, regardless of its name.
 pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
+    judge(vnode, events);
     if is_active() {
         let events = events | kind(vnode);
         let happening = Happening { events, name: None, cookie: 0, is_unlinked: false };
@@ -40,6 +56,7 @@ pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
 /// Reports `events` of the file that `dentry` names.
 #[inline]
 pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
+    judge(dentry.vnode(), events);
     if is_active() {
         tell_dentry(dentry, Happening { events, name: None, cookie: 0, is_unlinked: false });
     }
@@ -49,6 +66,7 @@ pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
 /// name is gone (IN_EXCL_UNLINK).
 #[inline]
 pub(crate) fn about_open(dentry: &Dentry, events: Events) {
+    judge(dentry.vnode(), events);
     if is_active() {
         let is_unlinked = dentry.is_deleted();
         tell_dentry(dentry, Happening { events, name: None, cookie: 0, is_unlinked });
@@ -69,6 +87,7 @@ fn tell_dentry(dentry: &Dentry, what: Happening<'_>) {
 
 /// Reports `events` of `name` in `directory`, a name of the vnode `what`.
 pub(crate) fn about_name(directory: &Vnode, name: &[u8], what: &Vnode, events: Events) {
+    judge(directory, events);
     if is_active() {
         tell_name(directory, name, what, (events, 0));
     }
@@ -87,6 +106,10 @@ pub(crate) fn about_move(
     what: &Vnode,
     replaced: Option<&Vnode>,
 ) {
+    [from.0, to.0, what]
+        .into_iter()
+        .chain(replaced)
+        .for_each(|vnode| judge(vnode, Events::MOVE_SELF));
     if is_active() {
         let cookie = COOKIE.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
         tell_name(from.0, from.1, what, (Events::MOVED_FROM, cookie));
@@ -99,11 +122,16 @@ pub(crate) fn about_move(
 }
 
 impl Dentry {
-    /// Its name was taken away and it ends: with the last name its file is no more.
-    pub(crate) fn tell_end(&self) {
+    /// Tells observers that its file has ended, once it has no name and nobody uses it. With a monitor, uses from above count as none:
+    /// the file ends for its observers with its last name, or with the last description that leaves traces after that (K1).
+    pub(crate) fn tell_end(&self, told: EndOf) {
         let vnode = self.vnode();
+        let is_moment = match told {
+            EndOf::Dentry => !security::is_enforced(),
+            EndOf::SeenUse => security::is_enforced() && !vnode.is_seen_in_use(),
+        };
         let is_gone = || vnode.is_dead() || vnode.node().is_none() && vnode.attributes().links == 0;
-        if is_active() && self.is_deleted() && is_gone() {
+        if is_active() && self.is_deleted() && is_moment && is_gone() {
             about_vnode(vnode, Events::DELETE_SELF);
         }
     }

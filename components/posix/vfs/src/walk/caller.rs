@@ -3,7 +3,12 @@
 //! A lookup of a name that is in the name cache takes no exclusive lock and allocates nothing. Locks of a lookup: directory and
 //! name shared (on a miss only), a shard of the name cache shared, the mount table shared (only where something is mounted).
 use crate::{
-    base::{credentials::Credentials, errno::Errno, principal::Principal, security},
+    base::{
+        credentials::Credentials,
+        errno::Errno,
+        principal::Principal,
+        security::{self, flows},
+    },
     tree::{
         child_cache::ChildCache,
         dentry::Dentry,
@@ -87,6 +92,7 @@ impl<'a> Caller<'a> {
             return Err(Errno::ENAMETOOLONG);
         }
         let directory = parent.vnode();
+        flows::reads(|| directory.known_label());
         if let Some(node) = directory.node() {
             let names = directory.instance().names();
             let is_kept = node.keeps(name);

@@ -64,8 +64,11 @@ pub fn check_label(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), E
     }
     if want.contains(Want::READ) {
         vnode.admit(who, ObjectAccess::Read)?;
-        if vnode.file_type() == FileType::Fifo {
-            vnode.admit(who, ObjectAccess::Write)?;
+        match vnode.file_type() {
+            FileType::Fifo => vnode.admit(who, ObjectAccess::Write)?,
+            // A read takes input away, which others of the device's secrecy see.
+            FileType::Character if !vnode.has_own_secrecy(who)? => return Err(Errno::EACCES),
+            _ => {}
         }
     }
     if want.contains(Want::EXECUTE) {

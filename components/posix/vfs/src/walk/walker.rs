@@ -3,7 +3,7 @@
 //! A step looks in the name cache without any exclusive lock and allocates nothing; a symbolic link replaces the text that is
 //! left. Locks of a step, each let go before the next: those of [`Caller::lookup`].
 use crate::{
-    base::{errno::Errno, mount_flags::MountFlags},
+    base::{errno::Errno, mount_flags::MountFlags, security::flows},
     pages::memory,
     tree::mount::Path,
     walk::{
@@ -88,6 +88,7 @@ impl<'a> Caller<'a> {
     /// `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` (the `BENEATH` family), `EIO`...
     pub fn walk(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
         let found = memory::retried(self.namespace.host(), || self.walk_once(base, path, flags));
+        flows::reads(|| found.as_ref().ok()?.vnode().known_label());
         uses::tell(self.task, NameUse::Walked(path, found.as_ref().ok()));
         found
     }
@@ -121,6 +122,7 @@ impl<'a> Caller<'a> {
     pub(crate) fn walk_parent(&self, base: Base<'_>, path: &[u8]) -> Result<Parent, Errno> {
         let walker = Walker::new(self, base, path, Walk::empty());
         let found = walker.and_then(|mut walker| walker.parent());
+        flows::reads(|| found.as_ref().ok()?.path.vnode().known_label());
         uses::tell(
             self.task,
             match &found {

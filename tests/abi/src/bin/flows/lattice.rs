@@ -148,19 +148,14 @@ pub fn token(subject: usize) -> [u8; TOKEN_BYTES] {
     [a, b, c, d, letter, !letter, 0xe7, b'_']
 }
 
-/// Returns the subjects whose tokens are in `bytes`, a bit each.
+/// Returns the subjects whose tokens are in `bytes`, a bit each. A token that a call has overwritten in part is none.
 pub fn tokens(bytes: &[u8]) -> u64 {
     let mut found = 0;
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == START[0]) {
         rest = &rest[at..];
-        // The second letter tells a token from one that a call has overwritten in part.
-        if let [a, b, c, d, letter, inverse, ..] = *rest
-            && [a, b, c, d] == START
-            && inverse == !letter
-        {
-            found |= 1 << letter.wrapping_sub(b'A').min(63);
-        }
+        let by = (0..SUBJECTS.len()).find(|subject| rest.starts_with(&token(*subject)));
+        found |= by.map_or(0, |subject| 1 << subject);
         rest = &rest[1..];
     }
     found
@@ -168,7 +163,5 @@ pub fn tokens(bytes: &[u8]) -> u64 {
 
 /// Returns the first of the subjects in `found` for which `is_good` does not hold.
 pub fn first_bad(found: u64, is_good: impl Fn(&Subject) -> bool) -> Option<usize> {
-    (0..64)
-        .filter(|place| found & 1 << place != 0)
-        .find(|place| !SUBJECTS.get(*place).is_some_and(&is_good))
+    (0..SUBJECTS.len()).find(|place| found & 1 << place != 0 && !is_good(&SUBJECTS[*place]))
 }

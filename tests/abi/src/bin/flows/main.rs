@@ -109,6 +109,15 @@ fn start(program: &Path, place: usize, count: &str, seed: u64) -> libc::pid_t {
     })
 }
 
+/// Waits for the end of a process, which keeps its number: subjects must find no other process by it.
+fn wait_for_end(child: libc::pid_t) {
+    // SAFETY: all zeroes are an empty report.
+    let mut report: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: there is room for the report.
+    must(unsafe { libc::waitid(libc::P_PID, child as libc::id_t, &mut report, options) });
+}
+
 fn wait_for(child: libc::pid_t, options: i32) -> i32 {
     let mut status = 0;
     // SAFETY: the address is that of a word.
@@ -135,6 +144,7 @@ fn run(count: u64, seed: u64) -> Vec<String> {
         // SAFETY: takes no pointers.
         must(unsafe { libc::kill(*child, libc::SIGCONT) });
     }
+    started.iter().for_each(|child| wait_for_end(*child));
     for (child, subject) in started.iter().zip(SUBJECTS) {
         let status = wait_for(*child, 0);
         // Subjects of its level can write to it, so there are other lines.
@@ -194,7 +204,7 @@ fn check(path: &Path, context: &str, bytes: &[u8], flows: &mut Vec<String>) {
         return;
     };
     if let Some(bad) = first_bad(tokens(bytes), |by| folder.secrecy.dominates(by.secrecy)) {
-        let name = SUBJECTS.get(bad).map_or("nobody", |subject| subject.name);
+        let name = SUBJECTS[bad].name;
         flows.push(format!("flow: {} ({context}) holds what {name} wrote", path.display()));
     }
 }

@@ -26,7 +26,9 @@ pub struct Actor<'s> {
     pub me: usize,
     pub random: Random,
     /// The processes of the subjects, in their order: not on the heap, which calls overwrite.
-    pub others: [u64; SUBJECTS.len()],
+    others: [u64; SUBJECTS.len()],
+    /// Their complements: calls can overwrite the numbers.
+    complements: [u64; SUBJECTS.len()],
     /// Memory full of the subject's token.
     pub tokens: Vec<u8>,
     /// Memory that calls fill.
@@ -128,6 +130,7 @@ impl<'s> Actor<'s> {
             me,
             random,
             others: std::array::from_fn(|place| others[place]),
+            complements: std::array::from_fn(|place| !others[place]),
             tokens: token(me).repeat(ROOM / token(me).len()),
             buffer: vec![0; ROOM],
             names: names.map(|name| CString::new(name).expect("no NUL")).into(),
@@ -177,8 +180,12 @@ impl<'s> Actor<'s> {
         self.see(&self.buffer[..length]);
     }
 
-    /// Reports a flow from a subject, and ends.
+    /// Reports a flow from a subject, and ends. It does not report if a call has overwritten the numbers of the processes.
     pub fn tell(&self, from: usize) -> ! {
+        let is_whole = (0..SUBJECTS.len()).all(|at| self.others[at] == !self.complements[at]);
+        if !is_whole {
+            std::process::exit(1);
+        }
         let call = self.said.last.load(SeqCst) << 16;
         self.said.note.store(call | self.deed << 8 | from as u64, SeqCst);
         std::process::exit(1);

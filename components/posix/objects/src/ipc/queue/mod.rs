@@ -39,7 +39,7 @@ use sysv::prioritized::{PRIORITIES, PrioritizedMessage, PriorityQueue, Sent};
 use vfs::{
     Capabilities, Credentials, Errno, generated,
     poll::WaitQueue,
-    security::{LEVEL_SLOTS, Label, Sequence},
+    security::{LEVEL_SLOTS, Label, Sequence, flows},
 };
 
 lock_class! {
@@ -271,6 +271,7 @@ impl PosixQueue {
         bytes: Vec<u8>,
         wait: Wait,
     ) -> Result<(), Errno> {
+        flows::writes(|| Some(self.label));
         let length = bytes.len();
         let message = PrioritizedMessage { priority, length, body: Body::new(task, bytes)? };
         let mut state = self.state.lock();
@@ -303,6 +304,8 @@ impl PosixQueue {
     /// # Errors
     /// `EAGAIN`, `ETIMEDOUT`; `Restart` when interrupted.
     pub fn receive(&self, task: &Task, wait: Wait) -> Result<(u32, Vec<u8>), Errno> {
+        flows::reads(|| Some(self.label));
+        flows::tells(|| Some(self.label));
         let mut state = self.state.lock();
         let Some((message, sender)) = state.queue.receive() else {
             if wait == Wait::Not {

@@ -17,7 +17,7 @@ use process::Task;
 use vfs::{
     Caller, Errno, OpenFile, Principal,
     io::{Sink, Source},
-    security::Label,
+    security::{Label, flows},
 };
 
 /// The greatest number of bytes of a piece of a stream: as many as Linux puts into one buffer whose parts are single pages
@@ -127,6 +127,7 @@ impl LocalSocket {
             _ if is_shut => return Err(Errno::EPIPE),
             peer => peer?,
         };
+        flows::moves(|| (self.label(), peer.label()));
         let (identity, mut rights) =
             (self.identity_to(&peer, along.identity, source), along.rights);
         while source.remaining() > 0 {
@@ -175,6 +176,7 @@ impl LocalSocket {
         along: Along,
         how: Send,
     ) -> Result<usize, Errno> {
+        flows::moves(|| (self.label(), to.label()));
         let length = source.remaining();
         if length > self.budget.limit().saturating_sub(MARGIN) {
             return Err(Errno::EMSGSIZE);

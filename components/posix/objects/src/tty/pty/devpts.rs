@@ -4,7 +4,7 @@
 //! Every mount is an instance of its own with its own numbers, as on Linux. `/dev/ptmx` makes pairs in
 //! the instance mounted on `pts` beside it ([`Multiplexer`]). Locks: `devpts.slaves` is a leaf.
 use super::{Master, Pair};
-use crate::tty::{Claim, Terminal};
+use crate::tty::{Claim, Terminal, TerminalDevice};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     format,
@@ -176,13 +176,15 @@ impl Instance {
             device: (SLAVE_MAJOR, index),
             ..attributes(inode, FileType::Character, self.options.mode, owner)
         };
+        let maker = who.as_ref().filter(|_| security::is_enforced());
+        let label = maker.map(|who| who.subject.anonymous());
+        if let Some(label) = label {
+            terminal.note_device(TerminalDevice::Pseudo(label));
+        }
         let slave = Slave {
             pair: pair.clone(),
             terminal: terminal.clone(),
-            label: who
-                .as_ref()
-                .filter(|_| security::is_enforced())
-                .map(|who| who.subject.anonymous()),
+            label,
             attributes: Mutex::new(&ATTRIBUTES, attributes),
         };
         self.slaves.lock().named.insert(index, Arc::new(slave));

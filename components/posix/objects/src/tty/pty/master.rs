@@ -15,6 +15,7 @@ use vfs::{
     file::{File, IoFlags, Ready},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
+    security::{self, Label},
 };
 
 /// Number of bytes moved between two takings of locks.
@@ -154,6 +155,9 @@ fn wait(queue: &WaitQueue, ticket: Ticket, flags: IoFlags) -> Result<(), Errno> 
 }
 
 impl File for Master {
+    fn label(&self) -> Option<&'static Label> {
+        self.slave.label().filter(|_| security::is_enforced())
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         if sink.remaining() == 0 {
             return Ok(0);

@@ -2,6 +2,7 @@
 use super::{
     SECURITY, SecuritySubject,
     answers::{Answer, NO_ANSWER, Question},
+    flows::Judged,
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +26,8 @@ pub struct Label {
     within: StaticRef<Answer>,
     /// Directories that have it are multilevel.
     is_multilevel: AtomicBool,
+    #[cfg(feature = "check")]
+    pub(super) facts: rt::sync::Once<super::flows::Facts>,
 }
 
 /// The label of all objects in a system without a monitor.
@@ -53,6 +56,8 @@ impl Label {
             entered: StaticRef::new(&NO_ANSWER),
             within: StaticRef::new(&NO_ANSWER),
             is_multilevel: AtomicBool::new(false),
+            #[cfg(feature = "check")]
+            facts: rt::sync::Once::new(),
         }
     }
     /// Makes the label of a context of a secrecy, whose text ends with a NUL.
@@ -121,6 +126,24 @@ impl Label {
     pub(super) fn forget(&self, subjects: u64) {
         for word in [&self.readers, &self.writers, &self.executors] {
             word.fetch_and(!subjects, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Judged for Label {
+    #[cfg(feature = "check")]
+    fn facts(&'static self) -> Option<&'static super::flows::Facts> {
+        self.facts.get()
+    }
+}
+
+#[cfg(feature = "check")]
+impl Label {
+    /// Asks for the properties by which flows are judged, once the label is made and when a policy was loaded.
+    pub(super) fn note_facts(&self, monitor: &dyn interfaces::monitor::Monitor) {
+        if let Some(number) = self.context {
+            let facts = self.facts.get_or_init(|| super::flows::Facts::of(monitor, number));
+            facts.renew(monitor, number);
         }
     }
 }

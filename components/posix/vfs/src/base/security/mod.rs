@@ -10,6 +10,7 @@
 //! Locks, in this order: `vfs.security.decisions` (shared while a decision is made and kept; alone while a policy is loaded),
 //! `vfs.security.subjects`, `vfs.security.labels`, `vfs.security.secrecies`. All are leaves but for the monitor's.
 mod answers;
+pub mod flows;
 mod label;
 mod level;
 mod network;
@@ -292,5 +293,7 @@ impl Security {
         let is_multilevel =
             label.context().is_some_and(|context| self.monitor.is_multilevel(context));
         label.set_multilevel(is_multilevel);
+        #[cfg(feature = "check")]
+        label.note_facts(&*self.monitor);
     }
 }

@@ -4,6 +4,7 @@ use crate::base::{
     errno::Errno,
     mount_flags::MountFlags,
     rights::{HAS_ACLS, HAS_CAPABILITIES},
+    security::flows,
     time::{NS_A_SECOND, now},
 };
 use core::sync::atomic::Ordering;
@@ -114,6 +115,7 @@ impl Vnode {
         }
         let now = now();
         if mount.contains(MountFlags::STRICT_ACCESS_TIME) || self.is_access_time_stale(now) {
+            flows::tells(|| self.known_label());
             self.note(&AttributeChange { accessed: Some(now), ..Default::default() });
         }
         if !mount.contains(MountFlags::STRICT_ACCESS_TIME) {

@@ -4,6 +4,7 @@ use crate::base::{
     errno::Errno,
     file::{Mappable, PageUse, Watcher},
     principal::Principal,
+    security::flows,
 };
 use alloc::sync::Weak;
 use rt::memory::Frame;
@@ -12,13 +13,16 @@ impl Mappable for Vnode {
     fn page(&self, index: u64, wanted: PageUse, caller: &dyn Principal) -> Result<Frame, Errno> {
         let pages = self.pages.as_ref().ok_or(Errno::ENXIO)?;
         let frame = pages.page(index, wanted, caller)?;
+        flows::reads(|| self.known_label());
         if wanted == PageUse::Store {
+            flows::writes(|| self.known_label());
             self.touch_modified();
             pages.balance();
         }
         Ok(frame)
     }
     fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
+        flows::reads(|| self.known_label());
         if let Some(pages) = &self.pages {
             pages.resident(first, count, visit);
         }

@@ -19,7 +19,14 @@ mod write_back;
 pub(crate) mod writers;
 
 use crate::{
-    base::{acls::Acls, errno::Errno, observers::Observers, rights, seals::Seals, security::Label},
+    base::{
+        acls::Acls,
+        errno::Errno,
+        observers::Observers,
+        rights,
+        seals::Seals,
+        security::{Label, flows},
+    },
     pages::cache::PageCache,
     tree::{instance::Instance, names::Names, node::Node},
 };
@@ -105,6 +112,8 @@ pub struct Vnode {
     write_hint: AtomicU8,
     counts: AtomicU64,
     writers: AtomicI32,
+    /// Number of descriptions that leave traces.
+    uses: AtomicU32,
     /// Time at which it was put on the list of vnodes to be written; 0 while it is not listed.
     listed_ns: AtomicU64,
     pipe: VnodeSlot,
@@ -173,6 +182,7 @@ impl Vnode {
             write_hint: AtomicU8::new(0),
             counts: AtomicU64::new(1),
             writers: AtomicI32::new(0),
+            uses: AtomicU32::new(0),
             listed_ns: AtomicU64::new(0),
             pipe: Mutex::new(&SLOT, None),
             locks: Mutex::new(&SLOT, None),
@@ -326,6 +336,7 @@ impl Vnode {
     /// # Errors
     /// Errors of the file system; `EINVAL` if it is not a link.
     pub(crate) fn link_target(&self) -> Result<Arc<[u8]>, Errno> {
+        flows::reads(|| self.known_label());
         if self.file_type != FileType::Symlink {
             return Err(Errno::EINVAL);
         }

@@ -58,6 +58,15 @@ impl Vnode {
         let (file_type, inode) = (self.file_type(), self.inode());
         security::tell(&Witnessed { event, subject, label, file_type, inode });
     }
+    /// Returns whether the vnode has the secrecy at which a subject writes, as all have without a monitor.
+    ///
+    /// # Errors
+    /// Errors of reading the label.
+    pub(crate) fn has_own_secrecy(&self, who: &Credentials) -> Result<bool, Errno> {
+        Ok(self.is_known_to_admit(who, ObjectAccess::Write)
+            || !security::is_enforced()
+            || security::is_of_own_secrecy(&who.subject, self.label()?))
+    }
     /// Returns whether the monitor allows an access to a vnode whose label is known. A refusal is not told to audit.
     pub fn is_admitted(&self, who: &Credentials, access: ObjectAccess) -> bool {
         let label = self.label.get();
@@ -88,7 +97,7 @@ impl Vnode {
         self.node.as_ref()?.label()
     }
     /// Returns the label if it was looked for, as it must be before any access.
-    pub(crate) fn known_label(&self) -> Option<&'static Label> {
+    pub fn known_label(&self) -> Option<&'static Label> {
         let label = self.label.get();
         match label.is_unknown() {
             false => Some(label),

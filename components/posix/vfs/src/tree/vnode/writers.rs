@@ -1,4 +1,4 @@
-//! The descriptions that have a vnode open for writing, and the programs that keep it from being written.
+//! The descriptions that have a vnode open, and the programs that keep it from being written.
 use super::Vnode;
 use crate::base::errno::Errno;
 use alloc::sync::Arc;
@@ -24,6 +24,20 @@ impl Vnode {
         if self.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.instance.written().fetch_sub(1, Ordering::AcqRel);
         }
+    }
+    /// Counts a description that leaves traces, until [`Vnode::end_use`].
+    #[inline]
+    pub(crate) fn begin_use(&self) {
+        self.uses.fetch_add(1, Ordering::Relaxed);
+    }
+    /// Returns whether it was the last use.
+    #[inline]
+    pub(crate) fn end_use(&self) -> bool {
+        self.uses.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+    /// Returns whether there are descriptions that leave traces.
+    pub(crate) fn is_seen_in_use(&self) -> bool {
+        self.uses.load(Ordering::Acquire) > 0
     }
     /// Forbids opening it for writing until the returned guard is dropped (for a program being executed).
     ///
