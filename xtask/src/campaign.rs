@@ -222,8 +222,7 @@ fn hostile_driver(options: &Options) -> Result<u8> {
 /// Runs subjects at several labels beside each other on the system with a monitor.
 fn flows(options: &Options) -> Result<u8> {
     let count = options.count.unwrap_or(10_000_000);
-    let features = Features { check: true, ..Features::default() };
-    let kernel = build::image(noninterference::SYSTEM, &features)?;
+    let kernel = build::image(noninterference::SYSTEM, &Features::for_tests(true))?;
     on_kernel(&kernel, options, &format!("/abi/flows {count} {}", options.seed))
 }
 

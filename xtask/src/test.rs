@@ -331,8 +331,8 @@ fn abi_image(filter: Option<&str>) -> Result<(PathBuf, Vec<String>)> {
 fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let system = &target.system;
     // On the system with a monitor the kernel looks for forbidden flows, too.
-    let check = system == noninterference::SYSTEM;
-    let kernel = build::image(system, &Features { check, ..Features::default() })?;
+    let is_instrumented = system == noninterference::SYSTEM;
+    let kernel = build::image(system, &Features::for_tests(is_instrumented))?;
     let (image, names) = abi_image(filter)?;
     let pending = Pending::read()?;
     println!("x: {} tests that Skerry does not pass yet are left out", pending.count());

@@ -16,11 +16,16 @@ use std::{
 pub struct Features {
     /// Build with lock statistics (M4).
     pub statistics: bool,
-    /// Build with lock checks (M3).
+    /// Build with checks of locks (M3) and of information flows.
     pub check: bool,
 }
 
 impl Features {
+    /// Returns those of a kernel under test: one build has all checks and statistics, or none.
+    pub fn for_tests(is_instrumented: bool) -> Features {
+        Features { statistics: is_instrumented, check: is_instrumented }
+    }
+
     /// Returns the names of cargo's features.
     pub fn names(&self) -> Vec<&'static str> {
         let all = [(self.statistics, "statistics"), (self.check, "check")];

@@ -210,7 +210,7 @@ impl Images {
         match self.kernels.entry((system.to_owned(), is_instrumented)) {
             Entry::Occupied(built) => Ok(built.get().clone()),
             Entry::Vacant(missing) => {
-                let features = Features { check: is_instrumented, statistics: is_instrumented };
+                let features = Features::for_tests(is_instrumented);
                 Ok(missing.insert(build::image(system, &features)?).clone())
             }
         }

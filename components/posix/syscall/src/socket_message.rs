@@ -14,10 +14,7 @@ use process::{
     call::Call,
     files::{OnExec, arrival, install::reserve},
 };
-use vfs::{
-    Capabilities, Errno, OpenFile,
-    security::{Label, flows},
-};
+use vfs::{Capabilities, Errno, OpenFile, security::Label};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// `struct msghdr`.
@@ -323,10 +320,6 @@ impl ControlPart<'_> {
             descriptor.fill(file);
             length += size_of::<i32>();
         }
-        // A description of another secrecy ends here on behalf of its sender, which must have been trusted to send it.
-        flows::act_for_nobody();
-        drop(files);
-        flows::act_as(|| task.process.label());
         let installed = (length - CONTROL_BYTES) / size_of::<i32>();
         if installed < count {
             self.cut();

@@ -192,6 +192,7 @@ impl DescriptorTable {
     pub fn close(&self, fd: i32, caller: &dyn Principal) -> Result<(), Errno> {
         let fd = index(fd)?;
         let file = self.slots.write().take(fd).ok_or(Errno::EBADF)?;
+        flows::tells(|| file.known_label().filter(|_| file.leaves_traces()));
         self.release(file, caller);
         Ok(())
     }

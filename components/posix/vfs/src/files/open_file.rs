@@ -478,7 +478,9 @@ impl Drop for OpenFile {
         self.file.closed();
         if !self.is_path_only() {
             let events = if self.is_writable() { Events::CLOSE_WRITE } else { Events::CLOSE_READ };
-            self.tell(events);
+            if self.traces == Traces::Left {
+                notify::about_close(&self.path.dentry, events);
+            }
         }
         if self.traces == Traces::Left && self.vnode().end_use() {
             self.path.dentry.tell_end(EndOf::SeenUse);

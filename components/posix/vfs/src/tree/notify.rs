@@ -47,10 +47,14 @@ fn judge(vnode: &Vnode, events: Events) {
 pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
     judge(vnode, events);
     if is_active() {
-        let events = events | kind(vnode);
-        let happening = Happening { events, name: None, cookie: 0, is_unlinked: false };
-        vnode.observers().tell(&happening);
+        tell_vnode(vnode, events);
     }
+}
+
+fn tell_vnode(vnode: &Vnode, events: Events) {
+    let events = events | kind(vnode);
+    let happening = Happening { events, name: None, cookie: 0, is_unlinked: false };
+    vnode.observers().tell(&happening);
 }
 
 /// Reports `events` of the file that `dentry` names.
@@ -67,6 +71,13 @@ pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
 #[inline]
 pub(crate) fn about_open(dentry: &Dentry, events: Events) {
     judge(dentry.vnode(), events);
+    about_close(dentry, events);
+}
+
+/// Does the same as [`about_open`] for the end of a description, with its last use: that may be one by a thread that only looks at
+/// it, so no flow is judged.
+#[inline]
+pub(crate) fn about_close(dentry: &Dentry, events: Events) {
     if is_active() {
         let is_unlinked = dentry.is_deleted();
         tell_dentry(dentry, Happening { events, name: None, cookie: 0, is_unlinked });
@@ -132,7 +143,7 @@ impl Dentry {
         };
         let is_gone = || vnode.is_dead() || vnode.node().is_none() && vnode.attributes().links == 0;
         if is_active() && self.is_deleted() && is_moment && is_gone() {
-            about_vnode(vnode, Events::DELETE_SELF);
+            tell_vnode(vnode, Events::DELETE_SELF);
         }
     }
 }
