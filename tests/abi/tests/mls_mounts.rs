@@ -35,6 +35,21 @@ fn context(path: &Path) -> String {
 }
 
 #[test]
+fn mounts_of_file_systems_that_the_policy_labels_do_not_say_seclabel() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    for line in mounts.lines() {
+        let mut words = line.split(' ').skip(2);
+        let (kind, options) = (words.next().unwrap(), words.next().unwrap());
+        let is_shown = options.split(',').any(|option| option == "seclabel");
+        match kind {
+            "proc" | "selinuxfs" => assert!(!is_shown, "{line}"),
+            "tmpfs" | "ext4" => assert_eq!(is_shown, is_enforced(), "{line}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
 fn a_mount_gives_labels() {
     const SECRET: &str = "system_u:object_r:tmp_t:s2:c0,c5";
     mounting(|scratch| {

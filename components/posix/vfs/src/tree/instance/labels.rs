@@ -5,7 +5,7 @@ use crate::base::{
 };
 use alloc::{format, string::String};
 use interfaces::{
-    file_system::Backing,
+    file_system::{Backing, MountInfo},
     monitor::{Denial, Initial},
 };
 use rt::sync::Once;
@@ -18,12 +18,16 @@ pub struct MountLabels {
     fallback: Once<&'static Label>,
     /// Its file system is one that stores contexts.
     is_stored: bool,
+    /// The mount shows that its objects have labels of their own.
+    is_shown: bool,
 }
 
 impl MountLabels {
-    pub(super) fn of(backing: Backing) -> MountLabels {
-        let is_stored = backing == Backing::Storage;
-        MountLabels { given: Once::new(), fallback: Once::new(), is_stored }
+    pub(super) fn of(info: &MountInfo) -> MountLabels {
+        let is_stored = info.backing == Backing::Storage;
+        // SELinux takes the labels of these from its policy alone, and libselinux therefore labels nothing there.
+        let is_shown = !matches!(info.type_name, "proc" | "selinuxfs");
+        MountLabels { given: Once::new(), fallback: Once::new(), is_stored, is_shown }
     }
     /// Returns whether the mount gives labels.
     pub(super) fn are_given(&self) -> bool {
@@ -56,7 +60,7 @@ impl MountLabels {
             let context = String::from_utf8_lossy(context.strip_suffix(b"\0").unwrap_or(context));
             text.push_str(&format!(",{name}=\"{context}\""));
         }
-        if whole.is_none() && security::is_enforced() {
+        if self.is_shown && whole.is_none() && security::is_enforced() {
             text.push_str(",seclabel");
         }
         text

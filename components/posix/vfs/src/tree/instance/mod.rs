@@ -239,7 +239,7 @@ impl Instance {
             fs,
             device,
             is_read_only: AtomicBool::new(info.is_read_only),
-            labels: MountLabels::of(info.backing),
+            labels: MountLabels::of(&info),
             info,
             options: Once::new(),
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
