@@ -1,13 +1,17 @@
 //! The SELinux-MLS policy of Debian, with which Debian's kernel enforces levels beside Skerry's monitor.
 use crate::{packages, shell};
 use anyhow::{Context, Result};
+use regex::bytes::Regex;
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
 };
 
 /// Kernel parameters with which Linux enforces the policy that a script loads.
 pub const PARAMETERS: &str = "security=selinux selinux=1 enforcing=1";
+/// Kernel parameters with which Linux labels by the policy that a script loads, and refuses nothing.
+pub const PERMISSIVE: &str = "security=selinux selinux=1 enforcing=0";
 
 /// The release whose packages have the policy.
 const SUITE: &str = "bookworm";
@@ -61,8 +65,48 @@ pub fn is_prepared() -> Result<bool> {
     Ok(shell::build_path("selinux")?.join("policy.compiled").is_file())
 }
 
+/// Replaces each context in a text by one word, the same for all: two policies name the same subject and object differently.
+///
+/// # Errors
+/// None has.
+pub fn without_contexts(text: &[u8]) -> Result<Cow<'_, [u8]>> {
+    const CATEGORIES: &str = r"(:c\d+([.,]c\d+)*)?";
+    let level = format!(r"s\d+{CATEGORIES}");
+    let context = Regex::new(&format!(r"\b[a-z_]+:[a-z]+_r:[a-z_]+_t:{level}(-{level})?\b"))?;
+    Ok(context.replace_all(text, b"CONTEXT"))
+}
+
 /// Returns the one file of a folder, `policy.` and its version.
 fn made(folder: &Path) -> Result<PathBuf> {
     let mut found = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     found.next().context("Debian's package made no policy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_becomes_a_word_whatever_its_parts_are() {
+        let hidden = |text: &str| {
+            let hidden = without_contexts(text.as_bytes()).unwrap();
+            String::from_utf8(hidden.into_owned()).unwrap()
+        };
+        for context in [
+            "system_u:system_r:kernel_t:s0-s15:c0.c1023",
+            "system_u:system_r:kernel_t:s15:c0.c1023",
+            "root:object_r:home_root_t:s1:c0,c5.c7,c9",
+            "user_u:user_r:user_t:s0",
+        ] {
+            assert_eq!(
+                hidden(&format!("id=1(a:b) context={context} f\n")),
+                "id=1(a:b) context=CONTEXT f\n"
+            );
+        }
+        for other in
+            ["a:b:c:d", "root:x:0:0:root:/root:/bin/bash", "system_u:object_r:etc_t", "12:34:56"]
+        {
+            assert_eq!(hidden(other), other);
+        }
+    }
 }

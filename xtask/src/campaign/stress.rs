@@ -4,7 +4,7 @@
 //! more. If a machine stops, the stressor at which it stopped is noted and the rest runs in another machine.
 use crate::{
     campaign::Options,
-    test::{compare::Answer, compare::Answers, compare::Case, compare::STRESS},
+    test::compare::{Answer, Answers, Case, Reference, STRESS},
 };
 use anyhow::Result;
 use harness::{
@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<u8> {
             break;
         }
         let cases: Vec<Case> = batch.iter().map(|name| case(name)).collect();
-        for (ends, answers) in ends.iter_mut().zip(STRESS.ask(&kernel, &cases)?) {
+        for (ends, answers) in ends.iter_mut().zip(STRESS.ask(&kernel, &cases, Reference::Plain)?) {
             for (name, answer) in batch.iter().zip(&answers.all) {
                 ends.entry(name.clone()).or_insert_with(|| End::of(answer));
             }

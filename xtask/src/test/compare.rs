@@ -5,8 +5,10 @@
 //! that it differs, and why (docs/debian.md): the day it no longer does, the test fails; and `@sample` that it is
 //! among those of [`SAMPLE`].
 mod lists;
+mod reference;
 
 pub use lists::*;
+pub use reference::Reference;
 
 use super::test_user_net::HostEnd;
 use anyhow::{Context, Result, anyhow, bail};
@@ -106,10 +108,14 @@ pub fn run(
         return Ok(());
     }
     let kernel = build::image(&target.system, &Features::default())?;
+    let reference = Reference::of(&target.system)?;
     let name = comparison.name;
     let both = || -> Result<[Vec<Answer>; 2]> {
-        let [expected, found] = comparison.ask(&kernel, &cases)?;
-        Ok([expected.whole("Linux")?, found.whole("Skerry")?])
+        let [expected, found] = comparison.ask(&kernel, &cases, reference)?;
+        let comparable = |answers: Vec<Answer>| {
+            answers.into_iter().map(|answer| reference.comparable(answer)).collect::<Result<_>>()
+        };
+        Ok([comparable(expected.whole("Linux")?)?, comparable(found.whole("Skerry")?)?])
     };
     match both() {
         Ok([expected, found]) => {
@@ -146,7 +152,7 @@ impl Comparison {
     }
 
     /// Makes the image that both systems run on: the root with the commands and their runner.
-    fn image(&self, cases: &[Case]) -> Result<PathBuf> {
+    fn image(&self, cases: &[Case], reference: Reference) -> Result<PathBuf> {
         let folder = shell::build_path(&format!("compare-{}", self.name))?;
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("cases"))?;
@@ -170,18 +176,20 @@ impl Comparison {
             fs::copy(archive.fetched()?, folder.join(archive.name))?;
         }
         linux::add_network_modules(&folder, &[])?;
-        fs::write(folder.join("runner"), self.runner())?;
+        reference.add_files(&folder)?;
+        fs::write(folder.join("runner"), self.runner(reference))?;
         match self.packages {
             None => busybox_root(&folder),
             Some(packages) => debian_root(self.name, packages, &folder),
         }
     }
 
-    fn runner(&self) -> String {
+    fn runner(&self, reference: Reference) -> String {
         let seconds = self.command_seconds.to_string();
         let more = (self.command_seconds + 10).to_string();
         let words = [
             ("MARK", MARK),
+            ("START", reference.start()),
             ("PROGRAMS", self.path),
             ("SHELL", self.shell),
             ("SECONDS", &seconds),
@@ -206,14 +214,14 @@ impl Comparison {
     ///
     /// # Errors
     /// Fails if one of the systems does not start.
-    pub fn ask(&self, kernel: &Path, cases: &[Case]) -> Result<[Answers; 2]> {
+    pub fn ask(&self, kernel: &Path, cases: &[Case], reference: Reference) -> Result<[Answers; 2]> {
         let linux = linux::prepare()?;
-        let image = self.image(cases)?;
+        let image = self.image(cases, reference)?;
         let what = format!("{} {} commands on Linux and Skerry", cases.len(), self.name);
         let bar = shell::progress(&what);
         let limit = self.limit(cases.len());
         let (expected, found) = thread::scope(|scope| {
-            let expected = scope.spawn(|| self.on_linux(&linux, &image, limit));
+            let expected = scope.spawn(|| self.on_linux(&linux, reference, &image, limit));
             let found = self.on_skerry(kernel, &image, limit);
             (expected.join(), found)
         });
@@ -242,10 +250,17 @@ impl Comparison {
         Ok(Answers::parse(&fs::read(&said)?, end))
     }
 
-    fn on_linux(&self, linux: &Linux, image: &Path, limit: u64) -> Result<Answers> {
+    fn on_linux(
+        &self,
+        linux: &Linux,
+        reference: Reference,
+        image: &Path,
+        limit: u64,
+    ) -> Result<Answers> {
         let config = self.machine(&linux.kernel, image, "linux")?;
         let log = config.log.display().to_string();
-        let parameters = format!("skerry.runner=/compare/runner {}", config.append);
+        let own = reference.parameters(&config.append);
+        let parameters = format!("skerry.runner=/compare/runner {own}");
         let output = linux::boot(linux, config, &parameters, limit)?;
         Ok(Answers::parse(&output, format!("log in {log}")))
     }
@@ -342,7 +357,7 @@ for word in $(cat /proc/cmdline); do
     case $word in compare.*) export ${word#compare.};; esac
 done
 umask 022
-for case in /compare/cases/*; do
+STARTfor case in /compare/cases/*; do
     cd /; rm -rf /tmp/work $DISK; mkdir /tmp/work $DISK; cd /tmp/work
     printf '\nMARK begin\n'
     start=$(date +%s)
@@ -475,9 +490,10 @@ mod tests {
     fn linux_runs_the_whole_list() {
         let cases = BUSYBOX.cases().expect("the list");
         let linux = linux::prepare().expect("a kernel");
-        let image = BUSYBOX.image(&cases).expect("an image");
+        let image = BUSYBOX.image(&cases, Reference::Plain).expect("an image");
         let answers =
-            BUSYBOX.on_linux(&linux, &image, BUSYBOX.limit(cases.len())).expect("a whole run");
+            BUSYBOX.on_linux(&linux, Reference::Plain, &image, BUSYBOX.limit(cases.len()));
+        let answers = answers.expect("a whole run");
         let answers = answers.whole("Linux").expect("all");
         assert_eq!(answers.len(), cases.len());
         for (case, answer) in cases.iter().zip(&answers) {
