@@ -4,7 +4,7 @@ use crate::{
     files::{
         directory::DirectoryFile,
         generated::file_of,
-        open_file::{OpenFile, Traces, WriteCount},
+        open_file::{OpenFile, PlaceOnly, Traces, WriteCount},
         regular::{AccessTime, Privilege, RegularFile},
     },
 };
@@ -19,10 +19,11 @@ impl OpenFile {
     /// `EACCES` for an object that cannot be used by itself; `ENOMEM`.
     pub fn received_by(self: &Arc<Self>, who: &Credentials) -> Result<Arc<OpenFile>, Errno> {
         let vnode = self.vnode();
-        if self.is_path_only() || vnode.has_own_secrecy(who)? {
+        if vnode.has_own_secrecy(who)? {
             return Ok(self.clone());
         }
         let file: Arc<dyn File> = match (vnode.file_type(), vnode.node()) {
+            _ if self.is_path_only() => Arc::new(PlaceOnly),
             (FileType::Regular, Some(node)) => file_of(node.clone()),
             (FileType::Regular, None) => {
                 Arc::new(RegularFile::new(self.path(), Privilege::Stripped, AccessTime::Kept)?)

@@ -15,7 +15,7 @@ use crate::{
     tree::{
         mount::{Mount, Path},
         notify,
-        vnode::FLAG_APPEND,
+        vnode::{FLAG_APPEND, Vnode},
     },
     walk::{
         caller::{Base, Caller},
@@ -250,7 +250,8 @@ impl Caller<'_> {
             return Err(Errno::ENOTDIR);
         }
         if how.has(raw::O_PATH) {
-            return Ok(OpenFile::new(Arc::new(PlaceOnly), place.clone(), how.flags));
+            let use_of = (WriteCount::None, self.traces(place.vnode()));
+            return Ok(OpenFile::counted(Arc::new(PlaceOnly), place.clone(), how.flags, use_of));
         }
         self.check_open(place, how, origin)
             .inspect_err(|_| uses::tell_failed_open(self.task, NameUse::Opened(place)))?;
@@ -262,10 +263,7 @@ impl Caller<'_> {
             vnode.begin_write()?;
             writes = WriteCount::Held;
         }
-        let traces = match is_writing || vnode.is_admitted(self.credentials, ObjectAccess::Write) {
-            true => Traces::Left,
-            false => Traces::Avoided,
-        };
+        let traces = if is_writing { Traces::Left } else { self.traces(vnode) };
         let opened = self.open_kind(place, how, traces).and_then(|file| {
             if how.has(raw::O_DIRECT) && !file.can_be_direct() {
                 return Err(Errno::EINVAL);
@@ -288,6 +286,13 @@ impl Caller<'_> {
                 }
                 Err(error)
             }
+        }
+    }
+    /// Returns whether others see that the caller uses a vnode: the caller may write it.
+    fn traces(&self, vnode: &Vnode) -> Traces {
+        match vnode.is_admitted(self.credentials, ObjectAccess::Write) {
+            true => Traces::Left,
+            false => Traces::Avoided,
         }
     }
     fn check_open(&self, place: &Path, how: OpenHow, origin: Origin) -> Result<(), Errno> {
