@@ -382,6 +382,53 @@ fn a_subject_of_each_level_asks_and_reads() {
     });
 }
 
+/// Opens a socket that hears of a new policy.
+fn keeper() -> Result<i32, i32> {
+    const NETLINK_SELINUX: i32 = 7;
+    // SAFETY: takes no pointers.
+    let fd =
+        check(unsafe { socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, NETLINK_SELINUX) })? as i32;
+    // SAFETY: plain bytes.
+    let mut name: sockaddr_nl = unsafe { std::mem::zeroed() };
+    (name.nl_family, name.nl_groups) = (AF_NETLINK as u16, 1);
+    // SAFETY: the name lives until the call ends.
+    must(unsafe { bind(fd, (&raw const name).cast(), size_of_val(&name) as u32) });
+    Ok(fd)
+}
+
+#[test]
+fn a_system_without_a_policy_has_no_netlink_for_it() {
+    if Path::new("/proc/skerry").exists() && !Path::new("/sys/fs/selinux").exists() {
+        assert_eq!(keeper(), Err(EPROTONOSUPPORT));
+    }
+}
+
+#[test]
+fn those_who_keep_decisions_are_told_of_a_new_policy() {
+    labelled(|| {
+        let keeper = keeper().expect("a socket");
+        let receive = || {
+            let mut words = [0u32; 8];
+            // SAFETY: a buffer of that length.
+            let count = check(unsafe { recv(keeper, words.as_mut_ptr().cast(), 32, 0) } as i64);
+            count.map(|bytes| (bytes, words))
+        };
+        let text = fs::read(format!("{MOUNTED}/policy")).expect("the policy");
+        assert_eq!(put_at(&format!("{MOUNTED}/load"), b"nonsense"), Err(EINVAL));
+        assert_eq!(receive(), Err(EAGAIN));
+        assert_eq!(put_at(&format!("{MOUNTED}/load"), &text), Ok(text.len() as i64));
+        let status = fs::read(format!("{MOUNTED}/status")).expect("the status");
+        let loads = u32::from_ne_bytes(status[12..16].try_into().expect("a word"));
+        // Length, type, number of the request, port, and the number of the policy.
+        assert_eq!(receive(), Ok((20, [20, 0x11, 0, 0, loads, 0, 0, 0])));
+        assert_eq!(receive(), Err(EAGAIN));
+        // SAFETY: a message of that length; the kernel does not listen.
+        let sent =
+            check(unsafe { send(keeper, [20u32, 0x11, 0, 0, 1].as_ptr().cast(), 20, 0) } as i64);
+        assert_eq!(sent, Err(ECONNREFUSED));
+    });
+}
+
 #[test]
 fn a_policy_is_loaded_whole_and_the_mapped_status_tells() {
     labelled(|| {

@@ -15,6 +15,7 @@ mod base;
 pub mod diag;
 mod generic;
 pub mod ioctl;
+pub mod policy;
 mod request;
 pub mod route;
 pub mod session;

@@ -27,6 +27,8 @@ pub enum NetlinkProtocol {
     Users = 2,
     /// NETLINK_SOCK_DIAG (sock_diag(7)).
     Diagnosis = 4,
+    /// NETLINK_SELINUX: a policy was loaded.
+    Policy = 7,
     /// NETLINK_AUDIT (audit(8)).
     Audit = 9,
     /// NETLINK_KOBJECT_UEVENT: devices come and go.
@@ -38,8 +40,8 @@ pub enum NetlinkProtocol {
 impl NetlinkProtocol {
     /// Returns the protocol of a number; `None` if there is none.
     pub fn of_number(number: i32) -> Option<NetlinkProtocol> {
-        use NetlinkProtocol::{Audit, Diagnosis, Events, Generic, Route, Users};
-        [Route, Users, Diagnosis, Audit, Events, Generic]
+        use NetlinkProtocol::{Audit, Diagnosis, Events, Generic, Policy, Route, Users};
+        [Route, Users, Diagnosis, Policy, Audit, Events, Generic]
             .into_iter()
             .find(|protocol| *protocol as i32 == number)
     }
@@ -72,7 +74,10 @@ pub fn answer(
     world: &dyn NetlinkWorld,
 ) -> Answers {
     let mut answers = Answers::default();
-    if matches!(protocol, NetlinkProtocol::Users | NetlinkProtocol::Events) {
+    if matches!(
+        protocol,
+        NetlinkProtocol::Users | NetlinkProtocol::Events | NetlinkProtocol::Policy
+    ) {
         return answers;
     }
     for message in NetlinkMessages(datagram) {
@@ -91,7 +96,7 @@ pub fn answer(
             NetlinkProtocol::Generic => {
                 generic::handle(&message, reply).map_err(ExplainedErrno::from)
             }
-            NetlinkProtocol::Users | NetlinkProtocol::Events => {
+            NetlinkProtocol::Users | NetlinkProtocol::Events | NetlinkProtocol::Policy => {
                 Ok(NetlinkOutcome::Done(Vec::new()))
             }
         };

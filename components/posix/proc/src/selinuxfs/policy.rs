@@ -73,6 +73,7 @@ fn load(text: &[u8], who: &dyn Principal) -> Result<(), Errno> {
     objects::socket::internet::label_network();
     LOADS.fetch_add(1, Ordering::AcqRel);
     frame.write(0, &status());
+    objects::socket::netlink::policy_loaded(loads());
     log::info!("a policy was loaded");
     audit::policy_loaded(task);
     Ok(())

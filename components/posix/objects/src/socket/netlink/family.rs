@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 1 << 20;
 impl NetlinkSocket {
     /// Answers a message to the kernel.
     fn ask(&self, sender: &NetlinkSender<'_>, port: u32, bytes: &[u8]) -> Result<(), Errno> {
-        if self.protocol == NetlinkProtocol::Users {
+        if matches!(self.protocol, NetlinkProtocol::Users | NetlinkProtocol::Policy) {
             // The kernel does not listen.
             return Err(Errno::ECONNREFUSED);
         }

@@ -7,7 +7,7 @@ use alloc::{
 };
 use interfaces::sockets::{AdministrationObserver, NetworkNotice};
 use labels::SecrecyId;
-use netadmin::{route, session::NetlinkProtocol};
+use netadmin::{policy, route, session::NetlinkProtocol};
 use rt::{
     lock_class,
     sync::{Mutex, Once},
@@ -83,6 +83,12 @@ pub(super) fn broadcast(
             socket.deliver(parcel.clone());
         }
     }
+}
+
+/// Tells those that keep decisions of the policy that another one was loaded, which is the `number`th.
+pub fn policy_loaded(number: u32) {
+    let told = Parcel::of_kernel(policy::loaded(number), policy::KEEPERS);
+    broadcast(NetlinkProtocol::Policy, &told, (0, None));
 }
 
 /// The observer of the network.

@@ -33,6 +33,7 @@ use vfs::{
 };
 
 use audit::AuditCaller;
+pub use hub::policy_loaded;
 pub use world::{ioctl_number, table};
 
 lock_class! {
@@ -104,7 +105,9 @@ pub fn check(kind: u32, protocol: i32) -> Result<(SocketKind, NetlinkProtocol), 
         _ => return Err(Errno::ESOCKTNOSUPPORT),
     };
     let found = (0..PROTOCOLS).contains(&protocol).then(|| NetlinkProtocol::of_number(protocol));
-    Ok((kind, found.flatten().ok_or(Errno::EPROTONOSUPPORT)?))
+    let is_there =
+        |found: &NetlinkProtocol| *found != NetlinkProtocol::Policy || security::is_enforced();
+    Ok((kind, found.flatten().filter(is_there).ok_or(Errno::EPROTONOSUPPORT)?))
 }
 
 /// Makes a socket (socket(2)).
