@@ -5,7 +5,7 @@
     clippy::multiple_unsafe_ops_per_block,
     reason = "test programs call the C library in most lines"
 )]
-use abi::{Ended, Scratch, c, check, fork, isolated, must, pipe, wait};
+use abi::{Ended, Scratch, c, check, close, fork, isolated, must, pipe, pty, wait};
 use libc::*;
 use std::{
     fs::{self, OpenOptions},
@@ -175,6 +175,25 @@ fn files_get_the_context_that_was_asked_for() {
         assert_eq!(label_of(&made), format!("{context}\0"));
         assert_eq!(label_of(&before), label_of(&after));
         assert_ne!(label_of(&before), label_of(&made));
+    });
+}
+
+#[test]
+fn a_terminal_of_a_pair_gets_a_context_that_the_same_subjects_may_use() {
+    labelled(|| {
+        let master = pty::master(0);
+        let slave = pty::path(master);
+        let slave = Path::new(&slave);
+        assert_eq!(label_of(slave), "system_u:object_r:pipe_t:s0\0");
+        for context in ["user_u:object_r:pipe_t:s0", "user_u:object_r:tty_t:s0"] {
+            assert_eq!(label(slave, context), Ok(0));
+            assert_eq!(label_of(slave), format!("{context}\0"));
+        }
+        for other in ["user_u:object_r:tty_t:s1", "user_u:object_r:etc_t:s0"] {
+            assert_eq!(label(slave, other), Err(EBUSY), "{other}");
+        }
+        assert_eq!(label_of(slave), "user_u:object_r:tty_t:s0\0");
+        close(master);
     });
 }
 

@@ -34,7 +34,7 @@ pub(super) struct TerminalUsers {
 /// The device by which a terminal is opened, for its label.
 #[derive(Clone)]
 pub enum TerminalDevice {
-    /// A pseudo-terminal, which keeps its label.
+    /// A pseudo-terminal, which gets no other label but one for the same subjects.
     Pseudo(&'static Label),
     /// A node in a directory.
     Node(Weak<Vnode>),

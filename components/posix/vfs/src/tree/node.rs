@@ -15,6 +15,7 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, FileTime, FileType, InodeNumber, TakeEntry};
+use rt::sync::StaticRef;
 
 /// The thread on whose behalf a generated directory or link is looked at.
 #[derive(Clone, Copy)]
@@ -47,6 +48,10 @@ pub trait Node: Send + Sync {
     /// Returns the label of mandatory access control, which is asked for at each access, and may change; `None` for that of its
     /// file system.
     fn label(&self) -> Option<&'static Label> {
+        None
+    }
+    /// Returns the place of [`Node::label`] if programs may give it another label.
+    fn label_place(&self) -> Option<&StaticRef<Label>> {
         None
     }
     /// Returns the object that the personality finds in it by a downcast.

@@ -16,7 +16,10 @@ use interfaces::{
     monitor::ObjectAccess,
 };
 use process::Task;
-use rt::{lock_class, sync::Mutex};
+use rt::{
+    lock_class,
+    sync::{Mutex, StaticRef},
+};
 use vfs::{
     Active, Base, Caller, Errno, Namespace, Path, Principal, Vnode, Walk,
     digits::Digits,
@@ -107,7 +110,7 @@ struct Slave {
     pair: Arc<Pair>,
     terminal: Arc<Terminal>,
     /// The label of a terminal that its maker's subject made.
-    label: Option<&'static Label>,
+    label: Option<StaticRef<Label>>,
     attributes: Mutex<Attributes>,
 }
 
@@ -184,7 +187,7 @@ impl Instance {
         let slave = Slave {
             pair: pair.clone(),
             terminal: terminal.clone(),
-            label,
+            label: label.map(StaticRef::new),
             attributes: Mutex::new(&ATTRIBUTES, attributes),
         };
         self.slaves.lock().named.insert(index, Arc::new(slave));
@@ -269,14 +272,17 @@ impl Node for Instance {
 impl Slave {
     /// Returns whether it exists for a caller: the caller may read it.
     fn exists_for(&self, viewer: &dyn Principal) -> bool {
-        let Some((task, label)) = Task::of(viewer).zip(self.label) else { return true };
+        let Some((task, label)) = Task::of(viewer).zip(self.label()) else { return true };
         security::check(&task.credentials().subject, label, ObjectAccess::Read).is_ok()
     }
 }
 
 impl Node for Slave {
     fn label(&self) -> Option<&'static Label> {
-        self.label
+        self.label.as_ref().map(StaticRef::get)
+    }
+    fn label_place(&self) -> Option<&StaticRef<Label>> {
+        self.label.as_ref()
     }
     fn attributes(&self) -> Attributes {
         *self.attributes.lock()

@@ -151,23 +151,25 @@ impl Vnode {
     ///
     /// # Errors
     /// `EINVAL` for a text that is no context; the monitor's refusals; `EBUSY` if programs that could read or write the object under
-    /// the old label, but not under the new, may have it open; `EOPNOTSUPP` for a generated file and where the mount gives all files
-    /// one label; errors of the file system.
+    /// the old label, but not under the new, may have it open; `EOPNOTSUPP` for a generated file that keeps no label, and where the
+    /// mount gives all files one label; errors of the file system.
     pub(crate) fn relabel(&self, who: &Credentials, text: &[u8]) -> Result<(), Errno> {
-        if self.node.is_some() || self.instance.labels().whole().is_some() {
+        let node = self.node.as_ref();
+        let place = node.and_then(|node| node.label_place());
+        if node.is_some() && place.is_none() || self.instance.labels().whole().is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
         let old = self.label()?;
         let label = security::relabelled(&who.subject, old, text)?;
-        if self.is_in_use() && !security::are_equivalent(old, label) {
+        if (node.is_some() || self.is_in_use()) && !security::are_equivalent(old, label) {
             return Err(Errno::EBUSY);
         }
         let now = crate::base::time::now();
-        if self.instance.stores_labels() {
+        if node.is_none() && self.instance.stores_labels() {
             let fs = self.instance.file_system()?;
             fs.set_xattr(self.inode, LABEL_NAME, label.text(), XattrMode::Set, now)?;
         }
-        self.label.set(label);
+        place.unwrap_or(&self.label).set(label);
         self.note_multilevel();
         self.note_changed(now);
         self.tell(WitnessedEvent::Relabelled, &who.subject, label);
