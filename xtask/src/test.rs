@@ -283,10 +283,8 @@ fn abi_on_linux(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
         let mut command = Command::new(&binary);
         let name = suite_name(&binary);
         command.arg("--test-threads=1").args(filter_inside(&name, filter));
-        tally.count_libtest(
-            &format!("linux {name}"),
-            &output_of("ABI tests on Linux", &mut command)?,
-        );
+        let output = output_of("ABI tests on Linux", &mut command)?;
+        tally.count_program(&format!("linux {name}"), &output, Ok(()));
     }
     Ok(())
 }
@@ -348,23 +346,26 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
         let outputs = shell::side_by_side(&names, shell::processors(), boot);
         bar.finish_and_clear();
         for (name, output) in names.iter().zip(outputs) {
-            tally.count_libtest(&format!("{system}-{cpus} {name}"), &output?);
+            let (output, ended) = output?;
+            tally.count_program(&format!("{system}-{cpus} {name}"), &output, ended);
         }
     }
     Ok(())
 }
 
-/// Boots with one of the ABI tests' programs as the session. Returns its output.
-fn abi_boot(config: &Config, name: &str, arguments: &str) -> Result<String> {
+/// Boots with one of the ABI tests' programs as the session. Returns its output, and why it did not end.
+fn abi_boot(
+    config: &Config,
+    name: &str,
+    arguments: &str,
+) -> Result<(String, std::result::Result<(), String>)> {
     // Both streams share a pipe, so that the message of a test's process comes where the test ran.
     let command = format!("cd /tmp; /abi/{name} --test-threads=1 {arguments} 2>&1");
     let (outcome, output, error) = guest::run_captured(config, &command, "", 240)?;
     let text = format!("{}\n{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
-    if matches!(outcome, Outcome::Session(_)) && text.contains("test result:") {
-        return Ok(text);
-    }
-    // Programs that a test starts have told their results, too.
-    let told = text.lines().filter(|line| !line.starts_with("test result: "));
-    let told: Vec<&str> = told.collect();
-    Ok(format!("{}\n{outcome}; log in {}", told.join("\n"), config.log.display()))
+    let ended = match outcome {
+        Outcome::Session(_) => Ok(()),
+        outcome => Err(format!("{outcome}; log in {}", config.log.display())),
+    };
+    Ok((text, ended))
 }

@@ -29,6 +29,8 @@ pub struct Tally {
 
 /// Lines of a report that the closing summary repeats: a log may hold no more than the end of a run.
 const REPEATED_LINES: usize = 40;
+/// The start of the line with the counts of a binary.
+const RESULT: &str = "test result: ";
 
 impl Tally {
     /// Counts a test and shows it if it failed.
@@ -50,14 +52,30 @@ impl Tally {
         }
     }
 
-    /// Counts what a libtest binary printed; a run that was cut short is a failure.
+    /// Counts what one libtest binary printed, whose tests start programs that are the binary again and print results, too: the last
+    /// result is that of the binary. `ended` tells why the run was cut short.
+    pub fn count_program(&mut self, suite: &str, output: &str, ended: Result<(), String>) {
+        if let Err(why) = ended {
+            return self.count(suite, Err(format!("{}\n{why}", tail(output, REPEATED_LINES))));
+        }
+        let is_result = |line: &str| line.starts_with(RESULT);
+        let results = output.lines().filter(|line| is_result(line)).count();
+        let mut before = 0;
+        let own = output.lines().filter(|line| {
+            before += usize::from(is_result(line));
+            !is_result(line) || before == results
+        });
+        self.count_libtest(suite, &own.collect::<Vec<_>>().join("\n"));
+    }
+
+    /// Counts what libtest binaries printed; a run that was cut short is a failure.
     pub fn count_libtest(&mut self, suite: &str, output: &str) {
         let mut seen_end = false;
         let reported = self.failures.len();
         // The lines that the running test's own process wrote past the harness, after `test NAME ... ` if tests run one by one.
         let (mut running, mut said) = ("", Vec::new());
         for line in output.lines() {
-            if let Some(rest) = line.strip_prefix("test result: ") {
+            if let Some(rest) = line.strip_prefix(RESULT) {
                 seen_end = true;
                 self.passed += number_before(rest, " passed");
                 self.failed += number_before(rest, " failed");
@@ -134,6 +152,18 @@ mod tests {
         for ((name, why), (wanted, head)) in tally.failures.iter().zip(failures) {
             assert_eq!((name.as_str(), why.starts_with(head)), (wanted, true), "{why}");
         }
+    }
+
+    #[test]
+    fn the_programs_of_a_test_are_no_tests() {
+        let mut tally = Tally::default();
+        let actor = "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed;";
+        let output =
+            format!("test a ... {actor}\nok\ntest b ... ok\ntest result: ok. 2 passed; 0 failed;");
+        tally.count_program("suite", &output, Ok(()));
+        assert_eq!((tally.passed, tally.failed), (2, 0));
+        tally.count_program("suite", &format!("test a ... {actor}"), Err("panicked".into()));
+        assert_eq!((tally.passed, tally.failed), (2, 1));
     }
 
     #[test]
