@@ -16,6 +16,7 @@ pub(super) fn flush(task: &Task) {
     // Descriptions that end here end with the old subject, others are the new one's.
     flows::act_for_nobody();
     let (files, who) = (task.files(), task.credentials());
+    let mut null = None;
     let mut replaced: Vec<(Arc<OpenFile>, Option<Arc<OpenFile>>)> = Vec::new();
     for fd in used(&files) {
         let Ok(file) = files.get(fd) else { continue };
@@ -23,7 +24,9 @@ pub(super) fn flush(task: &Task) {
         let new = match known {
             Some((_, new)) => new.clone(),
             None => {
-                let new = arrival::admit(&file, &who).ok().or_else(|| open_null(task));
+                let admitted = arrival::admit(&file, &who).ok();
+                let null = || null.get_or_insert_with(|| open_null(task)).clone();
+                let new = admitted.or_else(null);
                 replaced.push((file.clone(), new.clone()));
                 new
             }

@@ -107,16 +107,18 @@ pub struct Loaded {
 /// `ENOMEM`, `EINVAL`, `EPERM` as for mmap; and errors of opening and reading.
 pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     let ExecRequest { path, mut limits, .. } = request;
-    let (program, arguments) = script::resolve(&request)?;
+    let (mut program, arguments) = script::resolve(&request)?;
     arguments.check_limits(path, limits.stack)?;
     let headers = elf::read(&program)?;
-    let interpreter = match &headers.interpreter {
+    let mut interpreter = match &headers.interpreter {
         Some(name) => Some(image::open_interpreter(name, request.open)?),
         None => None,
     };
     let rights = credentials::after_exec(&request, &program)?;
-    let program = program.received_by(&rights.credentials)?;
-    let interpreter = interpreter.map(|it| it.received_by(&rights.credentials)).transpose()?;
+    if rights.credentials.subject != request.credentials.subject {
+        program = program.received_by(&rights.credentials)?;
+        interpreter = interpreter.map(|it| it.received_by(&rights.credentials)).transpose()?;
+    }
     let is_secure = rights.secure == Secure::Yes;
     if is_secure {
         limits.stack = limits.stack.min(SECURE_STACK_BYTES);
