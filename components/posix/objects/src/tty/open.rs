@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering;
 use interfaces::monitor::ObjectAccess;
 use linux_raw_sys::general as raw;
 use process::Task;
+use rt::sync::StaticRef;
 use vfs::{
     Errno, Principal, Vnode,
     credentials::Capabilities,
@@ -34,8 +35,8 @@ pub(super) struct TerminalUsers {
 /// The device by which a terminal is opened, for its label.
 #[derive(Clone)]
 pub enum TerminalDevice {
-    /// A pseudo-terminal, which gets no other label but one for the same subjects.
-    Pseudo(&'static Label),
+    /// A pseudo-terminal's own label.
+    Pseudo(Arc<StaticRef<Label>>),
     /// A node in a directory.
     Node(Weak<Vnode>),
 }
@@ -139,7 +140,7 @@ impl Terminal {
     pub(super) fn label(&self) -> Option<&'static Label> {
         let device = self.life.lock().device.clone();
         let of_device = match device {
-            Some(TerminalDevice::Pseudo(label)) => Some(label),
+            Some(TerminalDevice::Pseudo(label)) => Some(label.get()),
             Some(TerminalDevice::Node(vnode)) => vnode.upgrade().and_then(|it| it.label().ok()),
             None => None,
         };

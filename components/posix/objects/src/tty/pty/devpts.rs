@@ -110,7 +110,7 @@ struct Slave {
     pair: Arc<Pair>,
     terminal: Arc<Terminal>,
     /// The label of a terminal that its maker's subject made.
-    label: Option<StaticRef<Label>>,
+    label: Option<Arc<StaticRef<Label>>>,
     attributes: Mutex<Attributes>,
 }
 
@@ -180,14 +180,14 @@ impl Instance {
             ..attributes(inode, FileType::Character, self.options.mode, owner)
         };
         let maker = who.as_ref().filter(|_| security::is_enforced());
-        let label = maker.map(|who| who.subject.anonymous());
-        if let Some(label) = label {
-            terminal.note_device(TerminalDevice::Pseudo(label));
+        let label = maker.map(|who| Arc::new(StaticRef::new(who.subject.anonymous())));
+        if let Some(label) = &label {
+            terminal.note_device(TerminalDevice::Pseudo(label.clone()));
         }
         let slave = Slave {
             pair: pair.clone(),
             terminal: terminal.clone(),
-            label: label.map(StaticRef::new),
+            label,
             attributes: Mutex::new(&ATTRIBUTES, attributes),
         };
         self.slaves.lock().named.insert(index, Arc::new(slave));
@@ -279,10 +279,10 @@ impl Slave {
 
 impl Node for Slave {
     fn label(&self) -> Option<&'static Label> {
-        self.label.as_ref().map(StaticRef::get)
+        Some(self.label.as_ref()?.get())
     }
     fn label_place(&self) -> Option<&StaticRef<Label>> {
-        self.label.as_ref()
+        self.label.as_deref()
     }
     fn attributes(&self) -> Attributes {
         *self.attributes.lock()

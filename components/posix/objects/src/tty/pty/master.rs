@@ -15,7 +15,7 @@ use vfs::{
     file::{File, IoFlags, Ready},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
-    security::{self, Label},
+    security::Label,
 };
 
 /// Number of bytes moved between two takings of locks.
@@ -156,7 +156,7 @@ fn wait(queue: &WaitQueue, ticket: Ticket, flags: IoFlags) -> Result<(), Errno> 
 
 impl File for Master {
     fn label(&self) -> Option<&'static Label> {
-        self.slave.label().filter(|_| security::is_enforced())
+        self.slave.label()
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         if sink.remaining() == 0 {
