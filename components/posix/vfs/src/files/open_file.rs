@@ -368,7 +368,6 @@ impl OpenFile {
             return Err(Errno::EINVAL);
         }
         self.file.truncate(size, caller)?;
-        self.judge(Events::MODIFY);
         notify::about_dentry(&self.path.dentry, Events::MODIFY);
         Ok(())
     }
@@ -476,14 +475,15 @@ impl Drop for OpenFile {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
         self.file.closed();
-        if !self.is_path_only() {
-            let events = if self.is_writable() { Events::CLOSE_WRITE } else { Events::CLOSE_READ };
-            if self.traces == Traces::Left {
+        if self.traces == Traces::Left {
+            let is_writer = self.is_writable();
+            let events = if is_writer { Events::CLOSE_WRITE } else { Events::CLOSE_READ };
+            if !self.is_path_only() {
                 notify::about_close(&self.path.dentry, events);
             }
-        }
-        if self.traces == Traces::Left && self.vnode().end_use() {
-            self.path.dentry.tell_end(EndOf::SeenUse);
+            if self.vnode().end_use() {
+                self.path.dentry.tell_end(EndOf::SeenUse);
+            }
         }
         if self.writes == WriteCount::Held {
             self.path.vnode().end_write();

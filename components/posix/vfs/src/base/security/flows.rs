@@ -40,10 +40,7 @@ pub fn act_for_nobody() {
 /// The lattice forbids it.
 #[inline(always)]
 pub fn reads<L: Judged>(from: impl FnOnce() -> Option<&'static L>) {
-    #[cfg(feature = "check")]
-    judge::with_acting(from, |subject, object| (object.is_read_by(subject), [object, subject]));
-    #[cfg(not(feature = "check"))]
-    let _ = from;
+    with_acting(FlowKind::Read, from);
 }
 
 /// Judges a flow from the calling thread's process to an object with a label: secrecy, and integrity.
@@ -52,10 +49,7 @@ pub fn reads<L: Judged>(from: impl FnOnce() -> Option<&'static L>) {
 /// The lattice forbids it.
 #[inline(always)]
 pub fn writes<L: Judged>(to: impl FnOnce() -> Option<&'static L>) {
-    #[cfg(feature = "check")]
-    judge::with_acting(to, |subject, object| (object.is_written_by(subject), [subject, object]));
-    #[cfg(not(feature = "check"))]
-    let _ = to;
+    with_acting(FlowKind::Write, to);
 }
 
 /// Judges a flow of nothing but the fact that the calling thread's process uses an object: an access time, an event, a count.
@@ -64,10 +58,26 @@ pub fn writes<L: Judged>(to: impl FnOnce() -> Option<&'static L>) {
 /// The secrecies forbid it.
 #[inline(always)]
 pub fn tells<L: Judged>(to: impl FnOnce() -> Option<&'static L>) {
+    with_acting(FlowKind::Use, to);
+}
+
+/// The kinds of flows between a process and an object.
+#[derive(Clone, Copy)]
+enum FlowKind {
+    /// From the object to the process.
+    Read,
+    /// From the process to the object.
+    Write,
+    /// The fact of a use, from the process to the object.
+    Use,
+}
+
+#[inline(always)]
+fn with_acting<L: Judged>(flow: FlowKind, object: impl FnOnce() -> Option<&'static L>) {
     #[cfg(feature = "check")]
-    judge::with_acting(to, |subject, object| (object.is_told_by(subject), [subject, object]));
+    judge::with_acting(flow, object);
     #[cfg(not(feature = "check"))]
-    let _ = to;
+    let _ = (flow, object);
 }
 
 /// Judges a flow between two objects, which the kernel brings about: from the first label to the second.
@@ -85,11 +95,11 @@ pub fn moves<L: Judged>(labels: impl FnOnce() -> (&'static L, &'static L)) {
 /// The rules, and the threads' processes.
 #[cfg(feature = "check")]
 pub mod judge {
-    use super::Judged;
+    use super::{FlowKind, Judged};
     use alloc::string::{String, ToString};
     use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
     use interfaces::monitor::{Monitor, Privileges};
-    use labels::{ContextId, Grade, SecrecyRange};
+    use labels::{ContextId, SecrecyRange};
     use rt::{sync::StaticRef, thread};
 
     /// The number of threads whose processes can be known at a time: two threads of one slot share it by turns.
@@ -136,7 +146,7 @@ pub mod judge {
         }
         /// Asks for the properties that a policy changes.
         pub(in crate::base::security) fn renew(&self, monitor: &dyn Monitor, number: ContextId) {
-            self.grade.store(rank(monitor.grade(number)), Ordering::Relaxed);
+            self.grade.store(monitor.grade(number) as u8, Ordering::Relaxed);
             let privileges = monitor.rights(number).privileges;
             self.privileges.store(privileges.bits(), Ordering::Relaxed);
         }
@@ -144,29 +154,25 @@ pub mod judge {
             Privileges::from_bits_truncate(self.privileges.load(Ordering::Relaxed))
                 .intersects(privileges)
         }
-        pub(super) fn is_read_by(&self, subject: &Facts) -> bool {
+        fn is_read_by(&self, subject: &Facts) -> bool {
             let (own, secrecy) = (&subject.range, self.range.low());
             self.is_shared && self.range.contains(own.low())
                 || own.low().dominates(secrecy)
                 || subject.has(Privileges::SEE_ALL)
                 || subject.has(Privileges::READ_UP) && own.high().dominates(secrecy)
         }
-        pub(super) fn is_told_by(&self, subject: &Facts) -> bool {
+        fn is_told_by(&self, subject: &Facts) -> bool {
             const EXCEPTIONS: Privileges =
                 Privileges::WRITE_RANGE.union(Privileges::DOWNGRADE).union(Privileges::SEE_ALL);
             self.range.low().dominates(subject.range.low())
                 || self.is_shared && self.range.contains(subject.range.low())
                 || subject.has(EXCEPTIONS)
         }
-        pub(super) fn is_written_by(&self, subject: &Facts) -> bool {
+        fn is_written_by(&self, subject: &Facts) -> bool {
             let grade = |facts: &Facts| facts.grade.load(Ordering::Relaxed);
             self.is_told_by(subject)
                 && (grade(self) <= grade(subject) || subject.has(Privileges::RAISE_INTEGRITY))
         }
-    }
-
-    fn rank(grade: Grade) -> u8 {
-        Grade::ALL.iter().position(|one| *one == grade).unwrap_or_default() as u8
     }
 
     fn slot() -> (u64, Option<&'static Slot>) {
@@ -191,15 +197,19 @@ pub mod judge {
         Some(slot.subject.get())
     }
 
-    /// Judges a flow between the calling thread's process and an object. `decide` tells whether it is allowed, and its ends.
+    /// Judges a flow between the calling thread's process and an object.
     pub(super) fn with_acting<L: Judged>(
+        flow: FlowKind,
         object: impl FnOnce() -> Option<&'static L>,
-        decide: impl FnOnce(&'static Facts, &'static Facts) -> (bool, [&'static Facts; 2]),
     ) {
         if let Some(subject) = acting()
             && let Some(object) = object().and_then(Judged::facts)
         {
-            check(decide(subject, object));
+            check(match flow {
+                FlowKind::Read => (object.is_read_by(subject), [object, subject]),
+                FlowKind::Write => (object.is_written_by(subject), [subject, object]),
+                FlowKind::Use => (object.is_told_by(subject), [subject, object]),
+            });
         }
     }
 
