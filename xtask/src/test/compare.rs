@@ -112,10 +112,9 @@ pub fn run(
     let name = comparison.name;
     let both = || -> Result<[Vec<Answer>; 2]> {
         let [expected, found] = comparison.ask(&kernel, &cases, reference)?;
-        let comparable = |answers: Vec<Answer>| {
-            answers.into_iter().map(|answer| reference.comparable(answer)).collect::<Result<_>>()
-        };
-        Ok([comparable(expected.whole("Linux")?)?, comparable(found.whole("Skerry")?)?])
+        let whole = [expected.whole("Linux")?, found.whole("Skerry")?];
+        let comparable = |answer| reference.comparable(answer);
+        Ok(whole.map(|answers| answers.into_iter().map(comparable).collect()))
     };
     match both() {
         Ok([expected, found]) => {
