@@ -257,7 +257,7 @@ fn check_tree(world: &World, path: &str, seen: &mut Vec<(u64, u32)>) {
     for name in names(world, &format!("{path}/")).iter().map(|name| format!("{path}/{name}")) {
         let found = world.walk(&name).unwrap();
         count += 1;
-        assert!(found.dentry.parent().unwrap().id() == directory.dentry.id(), "{name}");
+        assert!(Arc::ptr_eq(&found.dentry.parent().unwrap(), &directory.dentry), "{name}");
         if found.vnode().is_directory() {
             subdirectories += 1;
             check_tree(world, &name, seen);

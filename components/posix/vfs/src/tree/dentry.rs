@@ -4,11 +4,18 @@
 //! vnode never changes; its parent and name change by rename. Locks: `link` guards parent and
 //! name together and is the innermost lock; changed only with the directories locked to write.
 use crate::{
-    base::digits::Text,
-    tree::{name_cache::Key, vnode::Vnode},
+    base::{digits::Text, security::Label},
+    tree::{
+        name_cache::{self, Key},
+        vnode::Vnode,
+    },
 };
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::{
+    ptr,
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+};
+use labels::SecrecyId;
 use rt::{NoMemory, lock_class, memory::Charge, sync::Mutex};
 
 lock_class! {
@@ -23,8 +30,6 @@ const HIDDEN: u32 = 1 << 31;
 
 /// Bytes of a usual numbered name: `socket:[`, twenty digits and `]`.
 const NUMBERED_MAX: usize = 29;
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// A name with the memory for a dentry, allocated before a file is made, so that naming it cannot
 /// fail.
@@ -74,7 +79,8 @@ impl DentryName {
 
 /// A directory entry: a name of a vnode.
 pub struct Dentry {
-    id: u64,
+    /// Its number in the name cache; 0 as long as that was not asked for.
+    id: AtomicU64,
     vnode: Arc<Vnode>,
     link: Mutex<DentryPlace>,
     is_deleted: AtomicBool,
@@ -124,7 +130,7 @@ impl Dentry {
     }
     fn make(parent: Option<Arc<Dentry>>, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
         Arc::new(Dentry {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: AtomicU64::new(0),
             vnode,
             link: Mutex::new(&LINK, DentryPlace { parent, name: promised.name }),
             is_deleted: AtomicBool::new(false),
@@ -133,14 +139,28 @@ impl Dentry {
             _charge: promised.charge,
         })
     }
-    /// Returns a number that is never used again; the name cache hashes it as the parent of a name.
-    pub fn id(&self) -> u64 {
-        self.id
+    /// Returns the number by which the name cache knows it as the parent of names; it is never used again.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        match self.id.load(Ordering::Relaxed) {
+            0 => self.number(),
+            id => id,
+        }
+    }
+    /// Gives it a number of its secrecy. A directory that is relabelled later keeps its number.
+    #[cold]
+    fn number(&self) -> u64 {
+        let secrecy = self.vnode.known_label().map_or(SecrecyId::NONE, Label::secrecy);
+        let id = name_cache::next_parent(secrecy);
+        match self.id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => id,
+            Err(first) => first,
+        }
     }
     /// Returns the key of `name` in this directory for the name cache of its file system.
     #[inline]
     pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
-        self.vnode.instance().names().key(self.id, name)
+        self.vnode.instance().names().key(self.id(), name)
     }
     /// Returns the vnode that it names.
     pub fn vnode(&self) -> &Arc<Vnode> {
@@ -215,7 +235,7 @@ impl Dentry {
     pub(crate) fn is_above_or_same(&self, other: &Arc<Dentry>) -> bool {
         let mut at = Some(other.clone());
         while let Some(dentry) = at {
-            if dentry.id == self.id {
+            if ptr::eq(&raw const *dentry, self) {
                 return true;
             }
             at = dentry.parent();

@@ -213,11 +213,11 @@ impl Path {
     }
     /// Returns whether both are the same place through the same mount.
     pub fn is_same(&self, other: &Path) -> bool {
-        self.mount.id == other.mount.id && self.dentry.id() == other.dentry.id()
+        self.mount.id == other.mount.id && Arc::ptr_eq(&self.dentry, &other.dentry)
     }
     /// Returns whether it is the root of its mount.
     pub fn is_mount_root(&self) -> bool {
-        self.mount.root.id() == self.dentry.id()
+        Arc::ptr_eq(&self.mount.root, &self.dentry)
     }
     /// Returns whether its path may end with a name. The roots of mounts have names elsewhere, and hidden directories have none.
     pub fn may_be_called(&self, name: &[u8]) -> bool {

@@ -7,18 +7,29 @@
 //! negative, and a name that is not here is not there. A thread that inserts or removes holds a
 //! lock of the name ([`crate::tree::name_lock`]) or the whole directory, so that the cache never contradicts the file system.
 //! Dentries leave a shard before they are dropped: their end may reach the file system.
-use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, Ordering};
+//!
+//! The cache has a part for the directories of each secrecy, with its own shards and numbers: how long a lookup takes depends on
+//! the names around it, and must not tell of names at other levels.
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hash::Seed;
 use hashbrown::{HashTable, hash_table::Entry as Slot};
-use interfaces::file_system::Backing;
-use rt::{lock_class, memory::Charge, sync::RwLock};
+use interfaces::file_system::{Backing, LEVEL_SLOTS};
+use labels::SecrecyId;
+use rt::{
+    lock_class,
+    memory::Charge,
+    sync::{Once, RwLock},
+};
 
 lock_class! {
     static SHARD = "vfs.names";
     static NAME = "vfs.name";
 }
 
+/// Number of parts. The secrecies whose numbers are too great share the last.
+const PARTS: usize = LEVEL_SLOTS;
+/// Number of shards of a part.
 const SHARDS: usize = 32;
 /// Heap bytes of a negative entry besides its name.
 const ENTRY_BYTES: usize = 96;
@@ -26,6 +37,16 @@ const ENTRY_BYTES: usize = 96;
 const SHARD_ENTRIES_MIN: usize = 64;
 /// Number of frames of memory for each entry that the whole cache may hold before it is swept.
 const FRAMES_AN_ENTRY: usize = 4;
+
+/// The numbers of directories that each part has given.
+static TAKEN: [AtomicU64; PARTS] = [const { AtomicU64::new(0) }; PARTS];
+
+/// Returns a number for a directory of a secrecy, which tells its part.
+pub(crate) fn next_parent(secrecy: SecrecyId) -> u64 {
+    let part = (secrecy.0 as usize).min(PARTS - 1);
+    let taken = TAKEN.get(part).map_or(0, |taken| taken.fetch_add(1, Ordering::Relaxed));
+    (taken + 1) * PARTS as u64 + part as u64
+}
 
 struct CachedName<D> {
     hash: u64,
@@ -40,6 +61,14 @@ struct CachedName<D> {
 struct Shard<D> {
     entries: HashTable<CachedName<D>>,
     sweep_at: usize,
+}
+
+type Shards<D> = [RwLock<Shard<D>>; SHARDS];
+
+/// Makes the shards of a part.
+fn shards<D>() -> Shards<D> {
+    let sweep_at = sweep_threshold(0);
+    core::array::from_fn(|_| RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at }))
 }
 
 /// A name in a directory, hashed once for all operations on it.
@@ -103,14 +132,16 @@ pub(crate) struct NameCache<D> {
     locks: NameLocks,
     /// The cache is the only record of the names.
     is_kept: bool,
-    shards: [RwLock<Shard<D>>; SHARDS],
+    /// The first part, the only one in a system without levels.
+    shards: Shards<D>,
+    /// The others, made when they are used.
+    others: [Once<Box<Shards<D>>>; PARTS - 1],
 }
 
 impl<D> NameCache<D> {
     /// Makes an empty cache for a file system with `backing`. Without storage the names are recorded nowhere else.
     pub(crate) fn new(backing: Backing) -> NameCache<D> {
         let is_kept = backing == Backing::Cache;
-        let sweep_at = sweep_threshold(0);
         let mut bytes = [0; 16];
         rt::entropy::fill(&mut bytes);
         let seed = Seed::new(bytes);
@@ -118,9 +149,8 @@ impl<D> NameCache<D> {
             seed,
             locks: NameLocks::new(),
             is_kept,
-            shards: core::array::from_fn(|_| {
-                RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at })
-            }),
+            shards: shards(),
+            others: core::array::from_fn(|_| Once::new()),
         }
     }
     /// Returns the key of `name` in the directory `parent`.
@@ -132,9 +162,23 @@ impl<D> NameCache<D> {
     pub(crate) fn locks(&self) -> &NameLocks {
         &self.locks
     }
-    fn shard(&self, hash: u64) -> &RwLock<Shard<D>> {
-        let [first, ..] = &self.shards;
-        self.shards.get((hash >> 48) as usize % SHARDS).unwrap_or(first)
+    #[inline]
+    fn shard(&self, key: &Key<'_>) -> &RwLock<Shard<D>> {
+        let shards = match key.parent as usize % PARTS {
+            0 => &self.shards,
+            part => self.other_part(part),
+        };
+        let [first, ..] = shards;
+        shards.get((key.hash >> 48) as usize % SHARDS).unwrap_or(first)
+    }
+    fn other_part(&self, part: usize) -> &Shards<D> {
+        let other = part.checked_sub(1).and_then(|index| self.others.get(index));
+        other.map_or(&self.shards, |other| other.get_or_init(|| Box::new(shards())))
+    }
+    /// Returns all shards of the parts in use.
+    fn all_shards(&self) -> impl Iterator<Item = &RwLock<Shard<D>>> {
+        let others = self.others.iter().filter_map(Once::get);
+        self.shards.iter().chain(others.flat_map(|shards| shards.iter()))
     }
     /// Returns the state of `name` in the directory `parent`.
     pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached<D> {
@@ -143,7 +187,7 @@ impl<D> NameCache<D> {
     /// Does the same as [`NameCache::get`] for a name that is hashed already.
     #[inline]
     pub(crate) fn find(&self, key: &Key<'_>) -> Cached<D> {
-        let shard = self.shard(key.hash).read();
+        let shard = self.shard(key).read();
         let found = shard.entries.find(key.hash, |entry| key.is_of(entry));
         let Some(entry) = found else {
             return if self.is_kept { Cached::Negative } else { Cached::Unknown };
@@ -189,7 +233,7 @@ impl<D> NameCache<D> {
         let was_used = AtomicBool::new(true);
         let fresh = CachedName { hash, parent, name, dentry, was_used, _charge: charge };
         let is_it = |entry: &CachedName<D>| key.is_of(entry);
-        let mut shard = self.shard(hash).write();
+        let mut shard = self.shard(key).write();
         let (kept, replaced) = match shard.entries.entry(hash, is_it, |entry| entry.hash) {
             Slot::Occupied(mut place) => match &place.get().dentry {
                 Some(known) if existing == Existing::Keep => (Some(known.clone()), Some(fresh)),
@@ -208,7 +252,7 @@ impl<D> NameCache<D> {
     }
     /// Removes the entry of a name.
     pub(crate) fn remove(&self, key: &Key<'_>) {
-        let mut shard = self.shard(key.hash).write();
+        let mut shard = self.shard(key).write();
         let found = shard.entries.find_entry(key.hash, |entry| key.is_of(entry)).ok();
         let removed = found.map(|entry| entry.remove().0);
         if self.is_kept {
@@ -221,7 +265,7 @@ impl<D> NameCache<D> {
     /// of entries dropped.
     pub(crate) fn shrink(&self) -> usize {
         let mut count = 0;
-        for shard in &self.shards {
+        for shard in self.all_shards() {
             let mut shard = shard.write();
             let swept = if self.is_kept { Vec::new() } else { shard.sweep() };
             shard.fit(0);
@@ -232,14 +276,14 @@ impl<D> NameCache<D> {
     }
     /// Removes all entries.
     pub(crate) fn clear(&self) {
-        for shard in &self.shards {
+        for shard in self.all_shards() {
             let entries = core::mem::take(&mut shard.write().entries);
             drop(entries);
         }
     }
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().entries.len()).sum()
+        self.all_shards().map(|shard| shard.read().entries.len()).sum()
     }
 }
 
@@ -298,7 +342,7 @@ mod tests {
                 cache.remove(&cache.key(1, name));
             }
             let room = || -> usize {
-                cache.shards.iter().map(|shard| shard.read().entries.capacity()).sum()
+                cache.all_shards().map(|shard| shard.read().entries.capacity()).sum()
             };
             assert!(room() > NAMES / 2, "a table is not made anew at each change");
             // The first round clears the marks of recent use.
@@ -307,5 +351,23 @@ mod tests {
             assert_eq!((dropped, cache.len()), (LEFT - left, left));
             assert!(room() <= SPARSE * left, "room for {}", room());
         }
+    }
+
+    #[test]
+    fn a_part_shares_nothing_with_names_of_another_secrecy() {
+        let cache = NameCache::<()>::new(Backing::Storage);
+        let low = next_parent(SecrecyId(41));
+        for _ in 0..NAMES {
+            let name: Arc<[u8]> = [7].into();
+            cache.insert(&cache.key(next_parent(SecrecyId(42)), &name), name.clone(), None);
+        }
+        let key = cache.key(low, b"name");
+        assert_eq!(cache.shard(&key).read().entries.capacity(), 0);
+        assert_eq!(next_parent(SecrecyId(41)), low + PARTS as u64);
+        assert_eq!(cache.len(), NAMES);
+        cache.clear();
+        assert_eq!(cache.len(), 0);
+        // Numbers of secrecies beyond the parts.
+        assert_eq!(next_parent(SecrecyId(1_000)) as usize % PARTS, PARTS - 1);
     }
 }

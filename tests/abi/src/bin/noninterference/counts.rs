@@ -1,8 +1,8 @@
 //! Instructions that calls take, the kernel's and the program's, by the time stamp counter of a machine whose clock counts instructions.
 //!
 //! An interrupt in the midst of a call adds its own instructions, and the moment of an interrupt depends on all that ran before. So
-//! the count of a call is the least of many. Calls that make objects of the kernel are left out, and a name that is missing: the
-//! kernel's heap and its cache of names are shared by all levels (`docs/mls-channels.md`).
+//! the count of a call is the least of many. Calls that make objects of the kernel are left out: the kernel's heap is shared
+//! by all levels (`docs/mls-channels.md`).
 use abi::{close, must, open, read, write};
 use std::{arch::x86_64::_rdtsc, path::Path, ptr};
 
@@ -61,6 +61,13 @@ fn of_files(place: &str, folder: &Path) -> Vec<(String, u64)> {
         "stat",
         least(|| {
             abi::stat(&path).expect("the file");
+        }),
+    );
+    let missing = folder.join("missing");
+    note(
+        "stat missing",
+        least(|| {
+            abi::stat(&missing).expect_err("no file");
         }),
     );
     note(
