@@ -261,9 +261,8 @@ pub fn statistics() -> Vec<(String, Vec<u64>)> {
         let source = slot.source.load(Relaxed);
         all.push((format!("{:#x} device {source:#x}", index + usize::from(FIRST_DEVICE)), counts));
     }
-    for (name, counters) in NAMES.into_iter().zip(&COUNTS) {
-        let counts = counters[..online].iter().map(|counter| counter.load(Relaxed)).collect();
-        all.push((String::from(name), counts));
-    }
+    let counts = |all: &[AtomicU64]| all[..online].iter().map(|one| one.load(Relaxed)).collect();
+    let named = NAMES.into_iter().zip(&COUNTS);
+    all.extend(named.map(|(name, all)| (String::from(name), counts(all))));
     all
 }

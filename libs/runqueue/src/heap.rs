@@ -78,6 +78,11 @@ impl<K: Copy + Eq> Heap<K> {
         self.root
     }
 
+    /// Returns the smallest key.
+    pub fn smallest(&self, store: &mut impl Store<K>) -> Option<u64> {
+        self.root.map(|root| store.node(root).key)
+    }
+
     /// Queues `item`, which is in no queue, by its node's key.
     pub fn insert(&mut self, store: &mut impl Store<K>, item: K) {
         let node = store.node(item);

@@ -63,10 +63,7 @@ pub fn disarm(me: &Thread) {
 /// caller to wake.
 fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
     let mut heap = TIMERS[cpu].lock();
-    let first = heap.peek()?;
-    if runqueue::Store::node(&mut TimerNodes, first).key > now_ns {
-        return None;
-    }
+    let first = heap.peek().filter(|_| heap.smallest(&mut TimerNodes) <= Some(now_ns))?;
     heap.remove(&mut TimerNodes, first);
     let thread = first.get();
     // The thread is claimed before it can see that it is disarmed: until then it cannot have ended.
@@ -78,8 +75,7 @@ fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
 /// Returns the first deadline of processor `cpu`.
 #[inline(always)]
 fn first_ns(cpu: usize) -> u64 {
-    let heap = TIMERS[cpu].lock();
-    heap.peek().map_or(NEVER, |first| runqueue::Store::node(&mut TimerNodes, first).key)
+    TIMERS[cpu].lock().smallest(&mut TimerNodes).unwrap_or(NEVER)
 }
 
 /// Handles the timer's interrupt. Interrupts are off.
