@@ -16,9 +16,11 @@
 extern crate alloc;
 
 mod domain;
+mod message;
 mod quota;
 
 pub use domain::{CallSet, End, Grants, PortAccess, Usage};
+pub use message::{message_in, message_out};
 pub use program::PortStep;
 use program::{DeviceError, Fault, NoMemory};
 pub use quota::{Held, Lines, Quota, Verdict};
@@ -31,9 +33,9 @@ pub const NO_HANDLE: u64 = u64::MAX;
 pub const GRANTED: u64 = u64::MAX;
 /// Handle of the endpoint at which a component serves: it receives there.
 pub const SERVICE: u64 = 1 << 16;
-/// Flag of [`Call::Call`] and [`Call::ReplyAndReceive`] for a partner that is likely to be a thread of the same component. The
-/// message has no deadline and no capability, and afterwards rbx and r13 to r15 are undefined.
-pub const HERE: u64 = 1 << 31;
+/// Flag of [`Call::Call`] and [`Call::ReplyAndReceive`]: the message has no deadline, no capability and at most four words, so
+/// it can pass in registers. Afterwards rbx and r13 to r15 are undefined. With [`Call::Signal`] the flag only lowers the cost.
+pub const PLAIN: u64 = 1 << 31;
 /// Handle of the memory that outlives a component, if it has such memory.
 pub const KEPT: u64 = 1 << 16 | 1;
 /// The page that a component reads instead of asking: it holds a [`SharedWord`] at each eight bytes. All components have the

@@ -227,8 +227,9 @@ impl<T: Copy + Eq> Endpoint<T> {
         true
     }
 
+    /// Makes `me`, which has no call to answer, wait at an endpoint that [is quiet](Endpoint::is_quiet).
     #[inline(always)]
-    fn block_receiver<P: Threads<T>>(&mut self, threads: &mut P, me: T) {
+    pub fn block_receiver<P: Threads<T>>(&mut self, threads: &mut P, me: T) {
         threads.party(me).phase = Phase::Receiving;
         self.receiving.push_back(&mut PartyLinks(threads), me);
         threads.block(me);

@@ -42,6 +42,11 @@ impl Header {
     pub const fn has_capability(self) -> bool {
         self.0 & Header::HAS_CAPABILITY != 0
     }
+    /// Returns whether the whole message travels in registers, and nothing is marked that only [`Header::as_sent`] marks.
+    #[inline(always)]
+    pub const fn is_plain(self) -> bool {
+        self.0 as u16 <= INLINE_WORDS as u16
+    }
     /// Returns the header in the form that a sender may send: no notification, and marked as having a
     /// capability only if one goes along.
     pub const fn as_sent(self, has_capability: bool) -> Header {

@@ -56,6 +56,26 @@ pub fn count(kind: Kind, by: i64) {
     }
 }
 
+/// An object that is counted as long as this lives. The default counts nothing.
+#[derive(Debug, Default)]
+pub struct Counted(Option<Kind>);
+
+impl Counted {
+    /// Counts an object of `kind`.
+    pub fn new(kind: Kind) -> Counted {
+        count(kind, 1);
+        Counted(Some(kind))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(kind) = self.0 {
+            count(kind, -1);
+        }
+    }
+}
+
 /// Returns the number of objects of `kind` that exist.
 pub fn live(kind: Kind) -> i64 {
     LIVE[kind as usize].load(Relaxed)

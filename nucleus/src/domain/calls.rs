@@ -1,7 +1,7 @@
 //! Kernel calls of components: the effect of each, and the check that its caller may make it.
 //!
 //! Numbers, registers and meanings are those of `libs/calls`. Every argument is assumed to be hostile.
-mod here;
+pub(super) mod plain;
 mod wait;
 
 use super::{
@@ -15,15 +15,16 @@ use crate::{
     entropy,
     irq::Interrupt,
     spin::NoInterrupts,
-    thread::{self, Endpoint, Fast, Sleep, Step, Thread, Wait, message_in, message_out},
+    thread::{self, Endpoint, Fast, Sleep, Step, Wait},
     time,
 };
-use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status, Verdict};
+use ::calls::{
+    Call, FOREVER, MOVED, NO_HANDLE, PLAIN, READ_ONLY, Status, Verdict, message_in, message_out,
+};
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::Ordering::Relaxed;
-pub(super) use here::here;
-use here::{CALL_HERE, REPLY_HERE, without_here};
 use ipc::{Header, Message};
+pub(crate) use plain::{PLAIN_CALL, PLAIN_REPLY, PLAIN_SIGNAL};
 use program::Registers;
 use wait::{Word, known_word};
 
@@ -38,13 +39,6 @@ struct Known<T = EndpointRight> {
     handle: u64,
     version: u32,
     to: T,
-}
-
-/// The role of a thread at an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Client,
-    Server,
 }
 
 /// State of the calling thread.
@@ -81,23 +75,17 @@ pub(super) fn until(deadline_ns: u64) -> Wait {
 #[inline]
 pub(super) fn dispatch(caller: &mut Caller<'_>, registers: &mut Registers) {
     let domain = caller.domain;
-    domain.calls.store(domain.calls.load(Relaxed) + 1, Relaxed);
+    domain.count_calls(1);
     let fast = match registers.rax {
-        CALL => caller.fast(registers, caller.called.as_ref(), |endpoint, registers, badge| {
-            endpoint.fast(Step::Call, registers, badge)
-        }),
-        REPLY => caller.fast(registers, caller.served.as_ref(), |endpoint, registers, badge| {
-            endpoint.fast(Step::ReplyAndReceive, registers, badge)
-        }),
-        SIGNAL => caller.fast(registers, caller.signalled.as_ref(), Endpoint::fast_signal),
+        CALL => caller.fast(Step::Call, registers),
+        REPLY => caller.fast(Step::ReplyAndReceive, registers),
         _ => Fast::NotDone,
     };
     // SAFETY: user mode was entered with interrupts on, and nothing is held.
     unsafe { cpu::enable_interrupts() };
     match fast {
         Fast::Done(result) => registers.rax = number(domain, registers, result),
-        Fast::Signalled => registers.rax = Status::Ok as u64,
-        Fast::NotDone => dispatch_any(caller, registers),
+        Fast::NotDone | Fast::Busy => dispatch_any(caller, registers),
     }
 }
 
@@ -106,9 +94,7 @@ const REPLY: u64 = Call::ReplyAndReceive as u64;
 const SIGNAL: u64 = Call::Signal as u64;
 
 fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
-    if matches!(registers.rax as u32, CALL_HERE | REPLY_HERE) {
-        without_here(registers);
-    }
+    plain::complete(registers);
     let domain = caller.domain;
     let Some(call) = Call::of(registers.rax) else {
         registers.rax = Status::Unknown as u64;
@@ -117,9 +103,9 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
     let done = match call {
         _ if !domain.grants.calls.contains(call) => Err(Status::Refused),
         Call::ReplyAndReceive => {
-            caller.exchange(Part::Server, registers, Endpoint::reply_and_receive)
+            caller.exchange(Step::ReplyAndReceive, registers, Endpoint::reply_and_receive)
         }
-        Call::Call => caller.exchange(Part::Client, registers, Endpoint::call),
+        Call::Call => caller.exchange(Step::Call, registers, Endpoint::call),
         other => caller.rest(other, registers),
     };
     registers.rax = match done {
@@ -136,9 +122,11 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
 /// Continues, by the general path, a thread that was parked in the call that its registers still name. Interrupts are off at
 /// entry and on at return.
 pub(super) fn unparked(caller: &mut Caller<'_>, registers: &mut Registers) {
-    let known = if registers.rax & !HERE == CALL { &caller.called } else { &caller.served };
+    let known = if registers.rax & !PLAIN == CALL { &caller.called } else { &caller.served };
     let Some(known) = known else { return };
     let result = thread::finish_parked(&known.to.endpoint, registers);
+    // As `syscall` leaves them, so that `sysret` may be used.
+    (registers.rcx, registers.r11) = (registers.rip, registers.rflags);
     // SAFETY: as in `dispatch`.
     unsafe { cpu::enable_interrupts() };
     registers.rax = number(caller.domain, registers, result);
@@ -187,7 +175,7 @@ impl<'a> Caller<'a> {
 
     /// Consumes a kick. Returns whether there was one.
     fn take_kick(&mut self) -> bool {
-        thread::may_pass();
+        thread::let_pass(true);
         core::mem::take(&mut self.is_kicked)
     }
 
@@ -198,35 +186,12 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Tries to pass the message directly to another thread of the component. A stale handle is accepted among threads of
-    /// one component.
+    /// Tries `step` on the fast path.
     #[inline(always)]
-    fn pass(
-        &self,
-        step: Step,
-        known: Option<&Known>,
-        me: &Thread,
-        registers: &mut Registers,
-    ) -> Fast {
-        match known {
-            Some(known) if known.handle == registers.rdi => {
-                known.to.endpoint.pass(step, me, registers, &known.to.badge)
-            }
-            _ => Fast::NotDone,
-        }
-    }
-
-    /// Tries `step` on the fast path, at the endpoint of `known`.
-    #[inline(always)]
-    fn fast(
-        &self,
-        registers: &mut Registers,
-        known: Option<&Known>,
-        step: impl FnOnce(&Endpoint, &mut Registers, u64) -> Fast,
-    ) -> Fast {
-        match known {
+    fn fast(&self, step: Step, registers: &mut Registers) -> Fast {
+        match self.known(step) {
             Some(known) if self.is_good(Some(known), registers.rdi) && !self.is_kicked => {
-                step(&known.to.endpoint, registers, known.to.badge)
+                known.to.endpoint.fast(step, registers, known.to.badge)
             }
             _ => Fast::NotDone,
         }
@@ -235,7 +200,7 @@ impl<'a> Caller<'a> {
     #[cold]
     fn look_up(&self, handle: u64) -> Result<Known, Status> {
         if !self.is_kicked {
-            thread::may_pass();
+            thread::let_pass(true);
         }
         let version = self.domain.version.load(Relaxed);
         Ok(Known { handle, version, to: self.domain.endpoint(handle)? })
@@ -246,22 +211,24 @@ impl<'a> Caller<'a> {
         known.is_some_and(|known| known.handle == handle && known.version == version)
     }
 
-    fn known(&self, part: Part) -> Option<&Known> {
-        match part {
-            Part::Client => self.called.as_ref(),
-            Part::Server => self.served.as_ref(),
+    /// Returns the capability by which the thread last did `step`.
+    #[inline(always)]
+    fn known(&self, step: Step) -> Option<&Known> {
+        match step {
+            Step::Call => self.called.as_ref(),
+            Step::ReplyAndReceive => self.served.as_ref(),
         }
     }
 
     /// Looks up the capability that `handle` names, unless it is known.
     #[inline]
-    fn know(&mut self, part: Part, handle: u64) -> Done {
-        if self.is_good(self.known(part), handle) {
+    fn know(&mut self, side: Step, handle: u64) -> Done {
+        if self.is_good(self.known(side), handle) {
             return Ok(());
         }
-        match part {
-            Part::Client => self.called = Some(self.look_up(handle)?),
-            Part::Server => self.serve_at(handle)?,
+        match side {
+            Step::Call => self.called = Some(self.look_up(handle)?),
+            Step::ReplyAndReceive => self.serve_at(handle)?,
         }
         Ok(())
     }
@@ -291,20 +258,20 @@ impl<'a> Caller<'a> {
     #[inline(always)]
     fn exchange(
         &mut self,
-        part: Part,
+        side: Step,
         registers: &mut Registers,
         step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
     ) -> Done {
         let given = Given::lay(self.domain, registers.r12)?;
         let handle = registers.rdi;
         let result = loop {
-            if let Err(status) = self.know(part, handle) {
+            if let Err(status) = self.know(side, handle) {
                 break Err(status);
             }
             // A thread that takes a capability back sends an interrupt to this processor before it looks for waiting
             // threads.
             let _off = NoInterrupts::new();
-            if let Some(known) = self.known(part).filter(|known| self.is_good(Some(known), handle))
+            if let Some(known) = self.known(side).filter(|known| self.is_good(Some(known), handle))
             {
                 let mut message = message_in(registers, known.to.badge);
                 message.header = message.header.as_sent(given.is_some());
@@ -327,11 +294,13 @@ impl<'a> Caller<'a> {
     fn rest(&mut self, call: Call, registers: &mut Registers) -> Done {
         let (first, second, domain) = (registers.rdi, registers.rsi, self.domain);
         match call {
-            Call::Receive => self.exchange(Part::Server, registers, Endpoint::receive)?,
+            Call::Receive => self.exchange(Step::ReplyAndReceive, registers, Endpoint::receive)?,
             Call::Reply => {
-                self.exchange(Part::Server, registers, |at, message, _| at.reply(message))?;
+                self.exchange(Step::ReplyAndReceive, registers, |at, message, _| {
+                    at.reply(message)
+                })?;
             }
-            Call::Send => self.exchange(Part::Client, registers, Endpoint::send)?,
+            Call::Send => self.exchange(Step::Call, registers, Endpoint::send)?,
             Call::Signal => self.signal(first, second)?,
             Call::Close => {
                 self.interrupt.take_if(|known| known.handle == first);
@@ -379,7 +348,7 @@ impl<'a> Caller<'a> {
 /// Notes a kick, see [`Caller::kick`].
 fn keep_kick(is_kicked: &mut bool) {
     *is_kicked = true;
-    thread::may_not_pass();
+    thread::let_pass(false);
 }
 
 /// The capability that is sent with a message.

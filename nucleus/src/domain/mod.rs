@@ -32,11 +32,12 @@ use crate::{
 use ::calls::{Call, Lines, MAPPINGS, Quota, Status};
 pub use ::calls::{CallSet, End, Grants, PortAccess, Usage};
 use alloc::{string::String, sync::Arc, vec::Vec};
+pub(crate) use calls::{PLAIN_CALL, PLAIN_REPLY, PLAIN_SIGNAL};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
-pub(crate) use run::here;
+pub(crate) use run::plain;
 use runqueue::Share;
 use x86::port::Ranges;
 
@@ -301,6 +302,12 @@ impl Domain {
     fn uncharge(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
         charge::uncharge_from(&self.quota, pages);
+    }
+
+    /// Adds `by` to the number of kernel calls made.
+    #[inline(always)]
+    fn count_calls(&self, by: i64) {
+        self.calls.store(self.calls.load(Relaxed).wrapping_add_signed(by), Relaxed);
     }
 
     /// Counts a refusal of a call, or of memory or a thread for it.

@@ -1,15 +1,15 @@
 //! The threads of a domain. Each is a loop around user mode.
 use super::{
     Domain, End,
-    calls::{self, Caller},
+    calls::{self, Caller, PLAIN_CALL, PLAIN_REPLY},
 };
 use crate::{
     arch::{
-        component, cpu,
+        component, cpu, percpu,
         user::{self, Left},
     },
     memory::{PAGE, frames, space::Protection},
-    thread::{self, Policy},
+    thread::{self, Policy, Step},
 };
 use ::calls::Status;
 use alloc::{boxed::Box, string::String, sync::Arc};
@@ -138,16 +138,20 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     0
 }
 
-/// Does a system call with [`::calls::HERE`] on the fast path. If it did not pass, returns how user mode was left, for
-/// `trapped`; 0 if nothing was done because the caller may not pass. Interrupts are off.
-pub(crate) extern "sysv64" fn here(context: *mut Registers) -> u64 {
+/// Does the call of `NUMBER`, which has [`::calls::PLAIN`]. Returns how user mode was left, for `trapped`, or
+/// [`component::RESUME`]. Interrupts are off.
+pub(crate) extern "sysv64" fn plain<const NUMBER: u32>(context: *mut Registers) -> u64 {
     let me = thread::current();
     if !me.may_pass(context) {
-        return 0;
+        return user::SYSCALL;
     }
     // SAFETY: as in `ready`; only components' threads may pass.
     let Running { registers, caller, .. } = unsafe { &mut *context.cast::<Running<'_>>() };
-    calls::here(caller, me, registers)
+    match NUMBER {
+        PLAIN_CALL => calls::plain::pass(Step::Call, caller, me, registers),
+        PLAIN_REPLY => calls::plain::pass(Step::ReplyAndReceive, caller, me, registers),
+        _ => calls::plain::signal(caller, registers),
+    }
 }
 
 /// Handles the trap that left user mode. Interrupts are off.
@@ -159,10 +163,10 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
     }
     let Running { registers, caller, domain } = running;
     calls::dispatch(caller, registers);
-    let from = user::is_ready(&domain.space).filter(|_| !caller.is_leaving);
-    if let Some(from) = from {
-        // SAFETY: so it is ready, and nothing here is to be dropped.
-        unsafe { component::resume(registers, from) }
+    cpu::disable_interrupts();
+    if user::is_ready_for(&domain.space) && !caller.is_leaving {
+        // SAFETY: nothing here is to be dropped.
+        unsafe { component::resume(registers, percpu::this().kernel_rsp.load(Relaxed)) }
     }
 }
 
@@ -171,7 +175,7 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
 fn left(running: &mut Running<'_>, kind: u64, error_code: u64) {
     let Running { registers, caller, domain } = running;
     match kind {
-        component::DONE => {
+        component::DONE | component::DONE_KEPT => {
             // SAFETY: user mode was entered with interrupts on, and nothing is held.
             unsafe { cpu::enable_interrupts() }
         }

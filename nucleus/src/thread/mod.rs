@@ -26,7 +26,7 @@ use crate::{
         space::{Inner, Space},
         stacks::{self, Stack},
     },
-    objects::{self, Kind},
+    objects::{Counted, Kind},
     spin::NoInterrupts,
     time, trace,
 };
@@ -43,9 +43,7 @@ pub use dump::{log_all, sample};
 pub use endpoint::{Along, Endpoint, Wait, lay_along, set_message_area, take_along, with_along};
 use ipc::{Party, Serving};
 use parked::Parking;
-pub use parked::{
-    Fast, Step, finish_parked, may_not_pass, may_pass, message_in, message_out, serve_at,
-};
+pub use parked::{Fast, Step, finish_parked, let_pass, serve_at};
 pub use processor::{IS_LOCKED_OFFSET, online_mask, processor_times, runnable};
 use runqueue::{Class, Node, Share};
 pub use sampling::{sample_every, sample_interrupt};
@@ -76,7 +74,7 @@ const NOT_TOLD: u32 = u32::MAX;
 const PREEMPTED: u32 = u32::MAX - 1;
 
 /// Links of a wait bucket's list.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiter {
     address: usize,
     is_linked: bool,
@@ -84,8 +82,9 @@ struct Waiter {
 }
 
 /// A thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Thread {
+    _counted: Counted,
     number: u64,
     /// The kernel stack; `None` for idle threads. It goes back to the cache with the thread.
     stack: Option<Stack>,
@@ -204,50 +203,20 @@ impl Thread {
         let mut short = [0; 16];
         let length = name.len().min(short.len());
         short[..length].copy_from_slice(&name.as_bytes()[..length]);
-        objects::count(Kind::Thread, 1);
         Thread {
+            _counted: Counted::new(Kind::Thread),
             number,
             stack,
-            stack_pointer: UnsafeCell::new(0),
             body: UnsafeCell::new(body),
             state: AtomicU8::new(BLOCKED),
-            blocked_at_ns: AtomicU64::new(0),
             policy: AtomicU32::new(policy.pack()),
             own_policy: AtomicU32::new(policy.pack()),
             share,
-            is_attending: AtomicBool::new(false),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
-            is_on_queue: AtomicBool::new(false),
-            node: UnsafeCell::new(Node::new()),
-            virtual_ns: AtomicU64::new(0),
-            slice_ticks: AtomicU32::new(0),
-            waiter: UnsafeCell::new(Waiter { address: 0, is_linked: false, node: Node::new() }),
-            outcome: AtomicU8::new(0),
-            party: UnsafeCell::new(Party::new()),
-            serving: UnsafeCell::new(None),
-            message_area: AtomicPtr::new(ptr::null_mut()),
-            parking: Parking::new(),
-            capability: UnsafeCell::new(None),
-            timer: UnsafeCell::new(Node::new()),
-            timer_cpu: AtomicU32::new(0),
-            is_timer_armed: AtomicBool::new(false),
-            is_kicked: AtomicBool::new(false),
             told: AtomicU32::new(NOT_TOLD),
-            uses_reserve: AtomicBool::new(false),
-            token: AtomicU32::new(0),
-            space_pointer: AtomicPtr::new(ptr::null_mut()),
-            space: UnsafeCell::new(None),
-            extended: fpu::State::default(),
-            run_ns: AtomicU64::new(0),
-            user_ticks: AtomicU64::new(0),
-            system_ticks: AtomicU64::new(0),
-            voluntary_switches: AtomicU64::new(0),
-            forced_switches: AtomicU64::new(0),
-            preemptions: AtomicU32::new(0),
-            #[cfg(feature = "check")]
-            held: UnsafeCell::new(sync::check::HeldLocks::new()),
             name: short,
+            ..Thread::default()
         }
     }
 
@@ -306,12 +275,6 @@ impl Thread {
             self.outcome.store(outcome, Relaxed);
         }
         is_ours
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        objects::count(Kind::Thread, -1);
     }
 }
 

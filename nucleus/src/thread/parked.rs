@@ -21,8 +21,9 @@ use crate::{
     },
     memory::{shootdown, space::Inner},
 };
-use calls::{NO_HANDLE, Status};
+use calls::{NO_HANDLE, PLAIN, Status, message_in, message_out};
 use core::{
+    mem::offset_of,
     ptr,
     sync::atomic::{
         AtomicPtr, AtomicU32, AtomicU64,
@@ -30,7 +31,7 @@ use core::{
         fence,
     },
 };
-use ipc::{Error, Header, INLINE_WORDS, Message, Next, Party, Serving, Threads};
+use ipc::{Error, Header, INLINE_WORDS, Next, Party, Serving, Threads};
 use program::{Policy, Registers};
 use runqueue::{GRANULARITY_NS, SLEEPER_CREDIT_NS};
 
@@ -39,7 +40,7 @@ use runqueue::{GRANULARITY_NS, SLEEPER_CREDIT_NS};
 pub(super) struct Parking {
     /// The thread's registers while it is out of user mode; null for other threads.
     registers: AtomicPtr<Registers>,
-    /// The same registers while the thread may [pass](Endpoint::pass), else null.
+    /// The same registers while the thread may [pass](Endpoint::pass) messages, else null.
     passable: AtomicPtr<Registers>,
     /// End of the registers.
     registers_end: AtomicPtr<Registers>,
@@ -83,6 +84,14 @@ impl Thread {
         registers.is_some_and(|registers| registers.rdi == handle)
     }
 
+    /// Returns whether the thread, a component's that is parked, needs none of its registers besides the message.
+    #[inline(always)]
+    fn is_parked_plainly(&self) -> bool {
+        // SAFETY: its context, which stays while it is parked, which it is until the endpoint's lock is released.
+        let number = unsafe { (*self.parking.registers.load(Relaxed)).rax };
+        number & PLAIN != 0
+    }
+
     /// Returns whether the message that the thread waits for is to be put into its registers.
     #[inline(always)]
     fn is_parked(&self) -> bool {
@@ -90,8 +99,8 @@ impl Thread {
     }
 }
 
-impl Parking {
-    pub(super) const fn new() -> Parking {
+impl Default for Parking {
+    fn default() -> Parking {
         Parking {
             registers: AtomicPtr::new(ptr::null_mut()),
             passable: AtomicPtr::new(ptr::null_mut()),
@@ -112,17 +121,12 @@ pub fn serve_at(registers: *mut Registers) -> *mut u64 {
     parking.kernel_stack.as_ptr()
 }
 
-/// Lets the calling thread, a component's, pass from now on.
-pub fn may_pass() {
+/// Lets the calling thread, a component's, pass from now on, or keeps it from that.
+pub fn let_pass(is_allowed: bool) {
     let parking = &current().parking;
-    if bases::has_fsgsbase() {
-        parking.passable.store(parking.registers.load(Relaxed), Relaxed);
-    }
-}
-
-/// Keeps the calling thread from passing from now on.
-pub fn may_not_pass() {
-    current().parking.passable.store(ptr::null_mut(), Relaxed);
+    let may_pass = is_allowed && bases::has_fsgsbase();
+    let registers = if may_pass { parking.registers.load(Relaxed) } else { ptr::null_mut() };
+    parking.passable.store(registers, Relaxed);
 }
 
 impl Thread {
@@ -138,10 +142,10 @@ impl Thread {
 pub enum Fast {
     /// The call had no effect.
     NotDone,
+    /// The same, and no fast path has: messages or bits wait at the endpoint.
+    Busy,
     /// The step was done on the general path; the received message is in the registers.
     Done(Result<(), Error>),
-    /// A signal was done, from which no message comes.
-    Signalled,
 }
 
 /// A step to be tried on the fast path.
@@ -153,34 +157,17 @@ pub enum Step {
     ReplyAndReceive,
 }
 
-/// The interface through which the state machine sees threads on the fast path, on which only the caller sends. A `LONG`
-/// message does not fit in registers.
-struct Direct<'a, const LONG: bool> {
+/// The interface through which the state machine sees threads on the fast path, on which only the caller sends.
+struct Direct<'a> {
     registers: &'a Registers,
     badge: u64,
     seen: Seen,
 }
 
-/// Returns the message in the registers of its sender.
-#[inline]
-pub fn message_in(registers: &Registers, badge: u64) -> Message {
-    Message {
-        header: Header(registers.rsi).as_sent(false),
-        badge,
-        words: [registers.rdx, registers.r10, registers.r8, registers.r9],
-    }
-}
+/// What is done of a step as on the general path.
+const SEEN: Seen = Seen { is_interruptible: true };
 
-/// Puts a received message into `registers`.
-#[inline]
-pub fn message_out(registers: &mut Registers, message: &Message) {
-    registers.rdi = message.badge;
-    registers.rsi = message.header.0;
-    [registers.rdx, registers.r10, registers.r8, registers.r9] = message.words;
-    registers.r12 = NO_HANDLE;
-}
-
-impl<const LONG: bool> Threads<Ref> for Direct<'_, LONG> {
+impl Threads<Ref> for Direct<'_> {
     #[inline(always)]
     fn party(&mut self, thread: Ref) -> &mut Party<Ref> {
         self.seen.party(thread)
@@ -204,7 +191,7 @@ impl<const LONG: bool> Threads<Ref> for Direct<'_, LONG> {
     #[inline(always)]
     fn copy(&mut self, from: Ref, to: Ref) {
         let message = message_in(self.registers, self.badge);
-        if LONG {
+        if message.header.words() > INLINE_WORDS {
             endpoint::copy_rest(from, to, message.header.words());
         }
         if !to.get().is_parked() {
@@ -223,11 +210,10 @@ impl<const LONG: bool> Threads<Ref> for Direct<'_, LONG> {
 }
 
 impl Endpoint {
-    /// Signals the bits in `registers`. Interrupts are off.
-    #[inline]
-    pub fn fast_signal(&self, registers: &mut Registers, _: u64) -> Fast {
-        let mut seen = Seen { is_interruptible: true };
-        let next = self.0.lock_with_interrupts_off().signal(&mut seen, registers.rsi);
+    /// Signals `bits`. Interrupts are off.
+    #[inline(always)]
+    pub fn fast_signal(&self, bits: u64) {
+        let next = self.0.lock_with_interrupts_off().signal(&mut { SEEN }, bits);
         if let Next::Wake(receiver) = next {
             let (next, cpu) = (receiver.get(), percpu::cpu());
             if next.parking.home.load(Relaxed) == cpu as u32 {
@@ -236,43 +222,26 @@ impl Endpoint {
                 scheduler::unblock(next);
             }
         }
-        Fast::Signalled
     }
 
     /// Does a step of the calling thread, a component's, with the message in `registers`. Interrupts are off.
     #[inline(always)]
     pub fn fast(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
-        if registers.rsi as u8 > INLINE_WORDS as u8 {
-            return self.fast_long(step, registers, badge);
-        }
-        self.fast_of::<false>(step, registers, badge)
-    }
-
-    /// A function of its own, so that messages in registers do not pay for it.
-    #[cold]
-    #[inline(never)]
-    fn fast_long(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
-        self.fast_of::<true>(step, registers, badge)
-    }
-
-    #[inline(always)]
-    fn fast_of<const LONG: bool>(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
         let me = current();
         let is_plain = registers.rbx == calls::FOREVER
             && registers.r12 == NO_HANDLE
             && !percpu::needs_reschedule()
             // A client's loan of its policy ends with the reply.
-            && (step == Step::Call || me.policy.load(Relaxed) == me.own_policy.load(Relaxed));
+            && !has_loan(step, me, me.policy.load(Relaxed));
         if !is_plain {
             return Fast::NotDone;
         }
         let next = {
             let mut state = self.0.lock_with_interrupts_off();
             if step == Step::ReplyAndReceive && !state.is_quiet() {
-                return Fast::NotDone;
+                return Fast::Busy;
             }
-            let seen = Seen { is_interruptible: true };
-            let mut direct = Direct::<'_, LONG> { registers, badge, seen };
+            let mut direct = Direct { registers, badge, seen: SEEN };
             let next = match step {
                 Step::Call => state.call(&mut direct, Ref::of(me)),
                 Step::ReplyAndReceive => state.reply_and_block(&mut direct, Ref::of(me)),
@@ -284,31 +253,58 @@ impl Endpoint {
         };
         match next {
             Next::HandOver(other) => hand_over(step, me, other.get()),
-            Next::Block => go_on_with_next(me),
+            Next::Block => {
+                let here = this();
+                here.lock();
+                match next_of(here, me) {
+                    Some(next) => enter_next(here, me, next),
+                    None => here.unlock(),
+                }
+            }
             _ => {}
         }
         Fast::Done(self.go_slowly(me, registers, badge, next))
     }
 
-    /// Does a step of the calling thread, a component's, whose partner is another thread of the same address space, when no
-    /// policy is lent. The registers besides the message are lost. Interrupts are off. The badge is passed by reference because
+    /// Does a step of the calling thread, a component's, whose partner is parked here in such a step too, when no policy is lent
+    /// and the message is in registers. The other registers are lost. `may_cross` says whether the partner may be another
+    /// component's. A server without a client to answer only blocks. Interrupts are off. The badge is passed by reference because
     /// registers are few.
     #[inline(always)]
-    pub fn pass(&self, step: Step, me: &Thread, registers: &mut Registers, badge: &u64) -> Fast {
+    pub fn pass(
+        &self,
+        step: Step,
+        me: &Thread,
+        registers: &mut Registers,
+        badge: &u64,
+        may_cross: impl FnOnce() -> bool,
+    ) -> Fast {
         let mut state = self.0.lock_with_interrupts_off();
-        let seen = Seen { is_interruptible: true };
-        let mut seen = Direct::<'_, false> { registers, badge: 0, seen };
+        let mut seen = Direct { registers, badge: 0, seen: SEEN };
         let partner = match step {
-            Step::Call => state.first_receiver(),
+            Step::Call => match state.first_receiver() {
+                Some(receiver) => Some(receiver),
+                None => return Fast::NotDone,
+            },
             Step::ReplyAndReceive if state.is_quiet() => *seen.serving(Ref::of(me)),
-            Step::ReplyAndReceive => None,
+            Step::ReplyAndReceive => return Fast::Busy,
         };
-        let Some(partner) = partner else { return Fast::NotDone };
+        let (loaded, policy) = (percpu::ready_space(), me.policy.load(Relaxed));
+        let is_near = partner
+            .is_some_and(|partner| partner.get().space_pointer.load(Relaxed).cast() == loaded);
+        if !is_near && (loaded.is_null() || has_loan(step, me, policy) || !may_cross()) {
+            return Fast::NotDone;
+        }
+        let Some(partner) = partner else {
+            state.block_receiver(&mut seen, Ref::of(me));
+            drop(state);
+            return self.go_on(me, registers, *badge);
+        };
         let (next, cpu) = (partner.get(), percpu::cpu() as u32);
-        // The space is ready if no other thread wants the processor, which is also true for a thread of the same policy.
+        // A space is ready if no other thread wants the processor, which is also true for a thread of the same policy.
         if next.parking.home.load(Relaxed) != cpu
-            || next.space_pointer.load(Relaxed).cast() != percpu::ready_space()
-            || next.policy.load(Relaxed) != me.policy.load(Relaxed)
+            || next.policy.load(Relaxed) != policy
+            || !next.is_parked_plainly()
         {
             return Fast::NotDone;
         }
@@ -324,30 +320,50 @@ impl Endpoint {
         here.lock();
         if !may_leave(me) {
             here.unlock();
-            return Fast::Done(self.hand_over_slowly(me, registers, *badge, partner));
+            return Fast::Done(self.go_slowly(me, registers, *badge, Next::HandOver(partner)));
         }
-        // Each thread keeps its own virtual time. A tick charges the thread that it meets, and both belong to the component.
-        let target = take_over(here, percpu::this(), me, next, cpu);
+        let data = percpu::this();
+        let target = take_over(here, data, me, next, cpu);
+        // Threads of one component keep their own virtual times: a tick charges the thread that it meets.
+        if !is_near {
+            share_time(step, here, me, next);
+            load_space(data, next, cpu);
+        }
         // SAFETY: only where it has them threads may pass.
         unsafe { next.extended.follow_by_instruction() };
-        // SAFETY: `next` was parked and is ours, in the space that is loaded; the lock is held.
+        // SAFETY: `next` was parked and is ours, and its space is loaded; the lock is held.
         unsafe { component::pass(registers, target, ptr::from_ref(here).cast_mut().cast(), *badge) }
     }
 
-    #[cold]
+    /// Gives the processor from `me`, which waits here, to the thread that its signal woke or to another one.
     #[inline(never)]
-    fn hand_over_slowly(
-        &self,
-        me: &Thread,
-        registers: &mut Registers,
-        badge: u64,
-        to: Ref,
-    ) -> Result<(), Error> {
-        self.go_slowly(me, registers, badge, Next::HandOver(to))
+    fn go_on(&self, me: &Thread, registers: &mut Registers, badge: u64) -> Fast {
+        let here = this();
+        here.lock();
+        let Some(next) = next_of(here, me) else {
+            here.unlock();
+            return Fast::Done(self.go_slowly(me, registers, badge, Next::Block));
+        };
+        if !next.is_parked_plainly() {
+            enter_next(here, me, next)
+        }
+        // SAFETY: about to be run by us, so its party is nobody else's.
+        let bits = unsafe { (*next.party.get()).message.badge };
+        let (data, cpu) = (percpu::this(), percpu::cpu() as u32);
+        let target = take_over(here, data, me, next, cpu);
+        load_space(data, next, cpu);
+        // SAFETY: only where it has them threads may pass.
+        unsafe { next.extended.follow_by_instruction() };
+        // SAFETY: as in `pass`.
+        unsafe {
+            let scheduler = ptr::from_ref(here).cast_mut().cast();
+            component::pass(NOTIFICATION.as_ptr().cast(), target, scheduler, bits)
+        }
     }
 
     /// Completes a step that was made when the processor could not be handed over at once.
     #[cold]
+    #[inline(never)]
     fn go_slowly(
         &self,
         me: &Thread,
@@ -403,20 +419,42 @@ fn hand_over(step: Step, me: &Thread, next: &Thread) {
         if !may_leave(me) || here.has_real_time() {
             return here.unlock();
         }
-        let virtual_ns = me.virtual_ns.load(Relaxed);
-        let virtual_ns = match step {
-            Step::Call => here.queue().ready.lent_ns(virtual_ns),
-            Step::ReplyAndReceive => virtual_ns.max(next.virtual_ns.load(Relaxed)),
-        };
-        next.virtual_ns.store(virtual_ns, Relaxed);
+        share_time(step, here, me, next);
         enter(here, me, next, cpu)
     }
+}
+
+/// Returns whether `me`, whose policy is `policy` now, has it as a loan that ends with the step.
+#[inline(always)]
+fn has_loan(step: Step, me: &Thread, policy: u32) -> bool {
+    step == Step::ReplyAndReceive && me.own_policy.load(Relaxed) != policy
+}
+
+/// Gives `next` the virtual time of `me`, which works for it, or for which it works, and notes when `me` blocked.
+#[inline(always)]
+fn share_time(step: Step, here: &Processor, me: &Thread, next: &Thread) {
+    let virtual_ns = me.virtual_ns.load(Relaxed);
+    let virtual_ns = match step {
+        Step::Call => here.queue().ready.lent_ns(virtual_ns),
+        Step::ReplyAndReceive => virtual_ns.max(next.virtual_ns.load(Relaxed)),
+    };
+    next.virtual_ns.store(virtual_ns, Relaxed);
+    me.blocked_at_ns.store(here.queue().charged_at_ns, Relaxed);
+}
+
+/// Loads the space of `next`, the running thread of `cpu`, this processor, and makes it ready.
+#[inline(always)]
+fn load_space(data: &PerCpu, next: &Thread, cpu: u32) {
+    let space = next.space_pointer.load(Relaxed);
+    // SAFETY: a thread keeps the space it runs in.
+    shootdown::change_to(unsafe { &*space.cast_const().cast::<Inner>() }, cpu as usize);
+    data.ready_space.store(space.cast(), Relaxed);
 }
 
 /// Unblocks a thread that is parked on this processor, `cpu`, as [`scheduler::unblock`] does, from the running thread `me`. If
 /// both have the same fair policy, no other processor is free and no other thread waits in this way, it continues as soon as
 /// `me` blocks, or at the next tick (if it is not ahead). Interrupts are off.
-#[inline]
+#[inline(always)]
 fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     let ahead_ns = me.virtual_ns.load(Relaxed).saturating_sub(next.virtual_ns.load(Relaxed));
     let policy = me.policy.load(Relaxed);
@@ -441,26 +479,35 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     scheduler::unblock(next);
 }
 
-/// Does [`hand_over`] to the thread that a signal of `me` woke, if it is still the one to continue next.
+/// Takes the thread that a signal of `me` woke out of the queue, if it is still the one to continue next. Its message is bits.
+/// The lock of `here` is held.
 #[inline(always)]
-fn go_on_with_next(me: &Thread) {
-    let here = this();
-    let cpu = percpu::cpu() as u32;
-    here.lock();
+fn next_of(here: &Processor, me: &Thread) -> Option<&'static Thread> {
     let next = here.queue().ready.next().map(Ref::get);
-    let next = next.filter(|_| may_leave(me) && !here.has_real_time());
-    let Some(next) = next else { return here.unlock() };
+    let next = next.filter(|_| may_leave(me) && !here.has_real_time())?;
     here.dequeue_next();
     // From now on both share their time, as a client and its server do.
-    let virtual_ns = me.virtual_ns.load(Relaxed).max(next.virtual_ns.load(Relaxed));
-    next.virtual_ns.store(virtual_ns, Relaxed);
+    share_time(Step::ReplyAndReceive, here, me, next);
+    Some(next)
+}
+
+/// Enters user mode as `next`, which [`next_of`] returned.
+#[inline(always)]
+fn enter_next(here: &Processor, me: &Thread, next: &Thread) -> ! {
     // SAFETY: parked, and about to be run by us: its registers and party are nobody else's.
     let registers = unsafe { &mut *next.parking.registers.load(Relaxed) };
     // SAFETY: as above.
     message_out(registers, unsafe { &(*next.party.get()).message });
     registers.rax = Status::Ok as u64;
-    enter(here, me, next, cpu)
+    enter(here, me, next, percpu::cpu() as u32)
 }
+
+/// The registers of a sender of bits.
+static NOTIFICATION: [u64; size_of::<Registers>() / 8] = {
+    let mut words = [0; size_of::<Registers>() / 8];
+    words[offset_of!(Registers, rsi) / 8] = Header::notification().0;
+    words
+};
 
 /// Returns whether `me`, which is to block, may leave the processor: no thread claimed it before the run queue's lock was
 /// taken, which is held.
@@ -498,12 +545,8 @@ fn take_over(
 #[inline(always)]
 fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
     let data = percpu::this();
-    me.blocked_at_ns.store(here.queue().charged_at_ns, Relaxed);
     let registers = take_over(here, data, me, next, cpu);
-    let space = next.space_pointer.load(Relaxed);
-    // SAFETY: a thread keeps the space it runs in.
-    shootdown::change_to(unsafe { &*space.cast_const().cast::<Inner>() }, cpu as usize);
-    data.ready_space.store(space.cast(), Relaxed);
+    load_space(data, next, cpu);
     next.extended.follow();
     let from = me.parking.kernel_stack.load(Relaxed);
     // SAFETY: `next` is parked and ours; its space and bases are loaded; what the caller keeps is in its context.

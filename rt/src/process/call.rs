@@ -2,7 +2,7 @@
 //!
 //! [`ask`] is for calls that change no memory on which safe code relies, and refuses all others, for which
 //! [`ask_with_memory`] is. [`exchange`] is a step of a message.
-use calls::{Call, FOREVER, HERE, Status};
+use calls::{Call, FOREVER, PLAIN, Status};
 use core::arch::asm;
 
 /// The values of a call, or the error for which there are none.
@@ -40,6 +40,16 @@ pub(super) fn ask(call: Call, arguments: &[u64]) -> CallResult {
 /// or runs.
 #[inline(always)]
 pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> CallResult {
+    // SAFETY: as the caller says.
+    unsafe { ask_number(call as u64, arguments) }
+}
+
+/// Does the call of `number`, with its flags.
+///
+/// # Safety
+/// The same as for [`ask_with_memory`].
+#[inline(always)]
+pub(super) unsafe fn ask_number(number: u64, arguments: &[u64]) -> CallResult {
     let argument = |index| arguments.get(index).copied().unwrap_or(0);
     let status: u64;
     let (first, second, third): (u64, u64, u64);
@@ -47,7 +57,7 @@ pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> CallResul
     unsafe {
         asm!(
             "syscall",
-            inlateout("rax") call as u64 => status,
+            inlateout("rax") number => status,
             inlateout("rdi") argument(0) => first,
             inlateout("rsi") argument(1) => second,
             inlateout("rdx") argument(2) => third,
@@ -107,13 +117,12 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
     step(status)
 }
 
-/// Does [`exchange`] without deadline and capability, if the partner is likely to be a thread of this
-/// component.
+/// Does [`exchange`] of a call or a reply without deadline and capability, whose words travel in registers.
 ///
 /// # Safety
 /// The same as for [`exchange`].
 #[inline(always)]
-pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> StepResult {
+pub(super) unsafe fn exchange_plain(call: Call, registers: &mut Registers) -> StepResult {
     let status: u64;
     let [first, second, third, fourth] = &mut registers.words;
     // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
@@ -122,7 +131,7 @@ pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Ste
             "push rbx",
             "syscall",
             "pop rbx",
-            inlateout("rax") call as u64 | HERE => status,
+            inlateout("rax") call as u64 | PLAIN => status,
             inlateout("rdi") registers.name,
             inlateout("rsi") registers.header,
             inlateout("rdx") *first,

@@ -3,7 +3,7 @@
 //! An endpoint is a handle, which is given back with its last clone. The words beyond the first four are in the calling
 //! thread's message area during a step.
 use super::{
-    call::{Handle, Registers, ask, ask_with_memory, exchange, exchange_here, until},
+    call::{Handle, Registers, ask, ask_number, ask_with_memory, exchange, exchange_plain, until},
     memory, thread,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     window::View,
 };
 use alloc::sync::Arc;
-use calls::{Call, FOREVER, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, SERVICE, Status};
+use calls::{Call, FOREVER, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, PLAIN, SERVICE, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use ipc::{Error, Header, INLINE_WORDS};
 
@@ -21,22 +21,12 @@ use ipc::{Error, Header, INLINE_WORDS};
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointHandle {
     handle: Arc<Handle>,
-    /// The endpoint was made by this component, so that the partner is likely to be one of its threads.
-    is_own: bool,
 }
 
 impl EndpointHandle {
-    /// Makes the right to an endpoint that another component made.
-    fn given(handle: u64) -> EndpointHandle {
-        EndpointHandle { handle: Arc::new(Handle(handle)), is_own: false }
+    fn new(handle: Handle) -> EndpointHandle {
+        EndpointHandle { handle: Arc::new(handle) }
     }
-    /// Makes another right to the same endpoint.
-    fn again(&self, handle: u64) -> EndpointHandle {
-        EndpointHandle { handle: Arc::new(Handle(handle)), is_own: self.is_own }
-    }
-}
-
-impl EndpointHandle {
     /// Returns the endpoint's handle.
     pub(super) fn number(&self) -> u64 {
         self.handle.0
@@ -45,12 +35,12 @@ impl EndpointHandle {
 
 /// Returns the endpoint of the component.
 pub(crate) fn service() -> EndpointHandle {
-    EndpointHandle::given(SERVICE)
+    EndpointHandle::new(Handle(SERVICE))
 }
 
 pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
     let [handle, ..] = ask(Call::EndpointNew, &[]).map_err(|_| NoMemory)?;
-    Ok(EndpointHandle { handle: Arc::new(Handle(handle)), is_own: true })
+    Ok(EndpointHandle::new(Handle(handle)))
 }
 
 pub(crate) fn endpoint_badged(
@@ -58,7 +48,7 @@ pub(crate) fn endpoint_badged(
     badge: u64,
 ) -> Result<EndpointHandle, NoMemory> {
     let [badged, ..] = ask(Call::EndpointBadge, &[handle.handle.0, badge]).map_err(|_| NoMemory)?;
-    Ok(handle.again(badged))
+    Ok(EndpointHandle::new(Handle(badged)))
 }
 
 fn handle_of(capability: &Capability) -> u64 {
@@ -85,7 +75,9 @@ pub(crate) fn give(
         Capability::Region(region) => {
             Capability::Region(Region(memory::region_given(&region.0, Handle(given))))
         }
-        Capability::Endpoint(endpoint) => Capability::Endpoint(Endpoint(endpoint.0.again(given))),
+        Capability::Endpoint(_) => {
+            Capability::Endpoint(Endpoint(EndpointHandle::new(Handle(given))))
+        }
         Capability::View(_) => Capability::View(View(Arc::new(Handle(given)))),
     };
     Ok((copy, given))
@@ -144,10 +136,7 @@ fn take_in(handle: u64) -> Capability {
     match memory::region_map(Handle(handle)) {
         Ok(region) => Capability::Region(Region(region)),
         Err((handle, Status::Invalid)) => Capability::View(View(Arc::new(handle))),
-        Err((handle, _)) => Capability::Endpoint(Endpoint(EndpointHandle {
-            handle: Arc::new(handle),
-            is_own: false,
-        })),
+        Err((handle, _)) => Capability::Endpoint(Endpoint(EndpointHandle::new(handle))),
     }
 }
 
@@ -195,12 +184,14 @@ pub(crate) fn step(
         capability: message.capability.as_mut().map_or(NO_HANDLE, word_of),
     };
     let word = registers.capability;
-    let may_pass = handle.is_own && matches!(step, Step::Call | Step::ReplyAndReceive);
-    let is_plain = message.capability.is_none() && length <= INLINE_WORDS;
     let deadline = until(deadline_ns);
-    let done = if may_pass && is_plain && deadline == FOREVER {
+    let is_plain = matches!(step, Step::Call | Step::ReplyAndReceive)
+        && message.capability.is_none()
+        && length <= INLINE_WORDS
+        && deadline == FOREVER;
+    let done = if is_plain {
         // SAFETY: the area is of atomics, and nothing of it is used meanwhile.
-        unsafe { exchange_here(call, &mut registers) }
+        unsafe { exchange_plain(call, &mut registers) }
     } else {
         // SAFETY: as above.
         unsafe { exchange(call, &mut registers, deadline) }
@@ -228,9 +219,12 @@ fn take(message: &mut Message, registers: &Registers) {
     let header = Header(registers.header);
     message.label = header.label();
     (message.badge, message.is_notification) = (registers.name, header.is_notification());
-    message.set_words(registers.words, header.words());
-    if header.words() > INLINE_WORDS {
-        take_long(message, header.words());
+    match header.words() {
+        length @ ..=INLINE_WORDS => message.set_words(registers.words, length),
+        length => {
+            message.set_words(registers.words, INLINE_WORDS);
+            take_long(message, length);
+        }
     }
     if registers.capability != NO_HANDLE {
         message.capability = Some(take_in(registers.capability));
@@ -247,5 +241,6 @@ fn take_long(message: &mut Message, length: usize) {
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {
     // The call fails only if the endpoint is gone; then no receiver is left to be told.
-    let _ = ask(Call::Signal, &[handle.handle.0, bits]);
+    // SAFETY: it changes no memory.
+    let _ = unsafe { ask_number(Call::Signal as u64 | PLAIN, &[handle.handle.0, bits]) };
 }

@@ -496,6 +496,17 @@ pub fn calls_within() {
     }
 }
 
+/// Tests that a message that passes in registers says no more than its sender may, and that a call without this keeps them.
+pub fn calls_keep_to_the_rules() {
+    let endpoint = Arc::new(Endpoint::new());
+    let many = Parameters { count: 500, threads: 1, words: 4 };
+    let serving = components::start(components::server(), many, [serve(&endpoint)].into());
+    let calling = components::start(components::strict_client(), many, [call(&endpoint)].into());
+    let end = calling.wait_end(None).expect("an end");
+    assert_eq!(end.cause, "its last thread ended", "at {:#x}", end.registers.rip);
+    serving.kill("test");
+}
+
 /// Signals to and fro between two domains: each is waited for before the next.
 pub fn signal_each_other() {
     let (here, there) = (Arc::new(Endpoint::new()), Arc::new(Endpoint::new()));

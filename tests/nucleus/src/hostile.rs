@@ -116,7 +116,7 @@ skerry_hostile:
 8:  mov eax, ecx
     test r13d, 0x700000
     jnz 9f
-    or eax, {here}
+    or eax, {plain}
 9:  push r13
     syscall
     pop r13
@@ -217,7 +217,7 @@ skerry_victim_end:
     reply_and_receive = const Call::ReplyAndReceive as u64,
     close = const Call::Close as u64,
     service = const SERVICE,
-    here = const calls::HERE,
+    plain = const calls::PLAIN,
     image = const IMAGE_BASE,
     seldom = const 1_u64 << Call::Exit as u64
         | 1 << Call::Panic as u64

@@ -1,7 +1,7 @@
 //! Tests with tiny programs in machine code.
 use crate::suite::in_threads;
 use alloc::{boxed::Box, sync::Arc, vec};
-use calls::HERE;
+use calls::PLAIN;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{
     arch::user::run,
@@ -126,7 +126,7 @@ pub fn calls_and_faults() {
 
 /// Tests the registers, also with a call number that a component would use for its own threads, which a program may not.
 pub fn registers_survive() {
-    [1, HERE, HERE | 1, u64::MAX].into_iter().for_each(registers_survive_with);
+    [1, PLAIN, PLAIN | 1, u64::MAX].into_iter().for_each(registers_survive_with);
 }
 
 /// Tests that every register comes back as it was given, by both ways out and both ways in.

@@ -67,6 +67,7 @@ const TESTS: &[(&str, fn())] = &[
     ("maps of ports are not shared", ports::maps_are_not_shared),
     ("domains call each other", domains::call_each_other),
     ("threads of a domain call each other", domains::calls_within),
+    ("calls keep to the rules", domains::calls_keep_to_the_rules),
     ("domains signal each other", domains::signal_each_other),
     ("a killed client is not answered", domains::killed_client_is_not_answered),
     ("memory is revoked from everybody", derivations::memory_is_taken_back),

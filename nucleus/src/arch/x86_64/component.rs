@@ -6,7 +6,10 @@
 //! kernel stack is as if it had not left user mode. So [`hand_over`] leaves the caller parked, takes the other thread's
 //! stack and enters user mode with that thread's registers. A parked thread that the scheduler switches to continues in
 //! [`unpark`](self), as if it had left user mode by [`PARKED`].
-use super::user;
+use super::{
+    registers::{pop_callee_saved, push_callee_saved},
+    user,
+};
 use crate::{domain, thread};
 use core::{
     arch::{asm, global_asm},
@@ -20,6 +23,12 @@ pub const PARKED: u64 = 0x102;
 /// Argument of `trapped` for a thread whose call was done, with the answer in its registers.
 pub const DONE: u64 = 0x103;
 
+/// Argument of `trapped` for a thread whose call was done and changed none of its registers but rax.
+pub const DONE_KEPT: u64 = 0x104;
+
+/// Result of `domain::plain` for a call that was done and has no answer, if user mode may be entered at once.
+pub const RESUME: u64 = 0x105;
+
 /// The function that is called before user mode is entered, with the context. If it returns 0 the loop ends. Interrupts
 /// are off when it returns.
 pub type Ready = extern "sysv64" fn(*mut Registers) -> u64;
@@ -28,18 +37,19 @@ pub type Ready = extern "sysv64" fn(*mut Registers) -> u64;
 pub type Trapped = extern "sysv64" fn(*mut Registers, u64, u64);
 
 global_asm!(
+    ".macro skerry_push_callee_saved",
+    push_callee_saved!(),
+    ".endm
+    .macro skerry_pop_callee_saved",
+    pop_callee_saved!(),
+    ".endm",
     r#"
     .pushsection .text.user, "ax", @progbits
     # rdi: context, rsi: ready, rdx: trapped, rcx: where the stack pointer goes that entry from user mode finds
     .balign 64
     .global skerry_component
 skerry_component:
-    push rbp
-    push rbx
-    push r12
-    push r13
-    push r14
-    push r15
+    skerry_push_callee_saved
     push rdx
     push rsi
     push rdi
@@ -57,12 +67,7 @@ skerry_component_left:
     call [rsp + 16]
     jmp 1b
 2:  add rsp, 24
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbx
-    pop rbp
+    skerry_pop_callee_saved
     ret
 
     # rdi: registers to enter user mode with, rsi: lock to let go, rdx: the caller's kernel stack; the per-processor
@@ -78,11 +83,11 @@ skerry_hand_over:
     # the last page that a space maps. A trap flag it had is obeyed one instruction early.
     jmp skerry_enter_checked
 
-    # From skerry_syscall, with `HERE` in rax and the user's stack pointer in gs:[8]: keeps what a message needs, as
-    # push_registers does, and asks `here`.
+    # From skerry_syscall, with `PLAIN` in rax and the user's stack pointer in gs:[8]: keeps what a message needs, as
+    # push_registers does, and calls the function of the call.
     .balign 64
-    .global skerry_syscall_here
-skerry_syscall_here:
+    .global skerry_syscall_plain
+skerry_syscall_plain:
     mov rsp, gs:[16]
     push gs:[8]
     push r11
@@ -98,23 +103,47 @@ skerry_syscall_here:
     lea rdi, [rsp - 96]
     mov rsp, gs:[48]
     push rdi
-    # Comes back where it did not pass, with how user mode was left.
-    call {here}
-    pop rcx
-    test eax, eax
-    jnz 1f
-    # No component: it keeps its registers.
+    cmp eax, {plain_reply}
+    jne 3f
+    # A message that passed does not come back here.
+    call {reply}
+6:  pop rcx
+    cmp eax, {resume}
+    je 2f
+    cmp eax, {done}
+    je 1f
     mov [rcx], r15
     mov [rcx + 8], r14
     mov [rcx + 16], r13
     mov [rcx + 24], r12
     mov [rcx + 40], rbx
-    mov r11, [rcx + 128]
+1:  mov r11, [rcx + 128]
     mov [rcx + 48], r11
     mov r11, [rcx + 120]
     mov [rcx + 88], r11
-    mov eax, {syscall}
-1:  ret
+    ret
+2:  mov r10, [rcx + 56]
+    mov r9, [rcx + 64]
+    mov r8, [rcx + 72]
+    mov rdx, [rcx + 96]
+    mov rsi, [rcx + 104]
+    mov rdi, [rcx + 112]
+    mov r11, [rcx + 128]
+    mov rsp, [rcx + 136]
+    mov rcx, [rcx + 120]
+    xor eax, eax
+    swapgs
+    sysretq
+3:  cmp eax, {plain_call}
+    jne 4f
+    call {call}
+    jmp 6b
+4:  cmp eax, {plain_signal}
+    jne 5f
+    call {signal}
+    jmp 6b
+5:  mov eax, {syscall}
+    jmp 6b
 
     # rdi: the caller's registers, with the message, rax: those of the thread to enter user mode as, r11: the processor's
     # scheduler, whose lock is to be let go, rcx: badge; the per-processor data are the other's. What it does without
@@ -149,12 +178,7 @@ skerry_switch_parked:
     mov [rdx], rax
     mov rax, rsi
     mov rsp, rdi
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbx
-    pop rbp
+    skerry_pop_callee_saved
     ret
 
     .global skerry_unpark
@@ -169,8 +193,15 @@ skerry_unpark:
     "#,
     finish = sym finish,
     parked = const PARKED,
+    done = const DONE,
+    resume = const RESUME,
+    plain_call = const domain::PLAIN_CALL,
+    plain_reply = const domain::PLAIN_REPLY,
+    plain_signal = const domain::PLAIN_SIGNAL,
+    call = sym domain::plain::<{ domain::PLAIN_CALL }>,
+    reply = sym domain::plain::<{ domain::PLAIN_REPLY }>,
+    signal = sym domain::plain::<{ domain::PLAIN_SIGNAL }>,
     syscall = const user::SYSCALL,
-    here = sym domain::here,
     is_locked = const thread::IS_LOCKED_OFFSET,
     no_handle = const -1,
 );
@@ -245,12 +276,12 @@ pub unsafe fn hand_over(registers: *mut Registers, lock: *mut u8, from: u64) -> 
     unsafe { skerry_hand_over(registers, lock, from) }
 }
 
-/// Leaves the caller, a component's thread in `domain::here`, parked. Enters user mode as the thread of the same space
-/// to which the registers `target` belong, with the message from the caller's `own` registers and the badge. Releases
-/// the lock of the processor's `scheduler` when the caller's stack and registers are left.
+/// Leaves the caller, a component's thread in a call with `PLAIN`, parked. Enters user mode as the thread to which the
+/// registers `target` belong, with the message from the caller's `own` registers and the badge. Releases the lock of the
+/// processor's `scheduler` when the caller's stack and registers are left.
 ///
 /// # Safety
-/// The other thread's bases and per-processor data are loaded; interrupts are off; nothing on the caller's stack is
+/// The other thread's space, bases and per-processor data are loaded; interrupts are off; nothing on the caller's stack is
 /// needed any more.
 #[inline(always)]
 pub unsafe fn pass(

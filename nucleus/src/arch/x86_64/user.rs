@@ -96,26 +96,17 @@ skerry_enter_checked:
     mov r11, [rdi + 128]
     and r11d, {user_flags}
     or r11d, {forced_flags}
-    push {user_data}
-    push [rdi + 136]
-    push r11
-    push {user_code}
-    push rcx
-    mov r15, [rdi]
-    mov r14, [rdi + 8]
-    mov r13, [rdi + 16]
-    mov r12, [rdi + 24]
-    mov rbp, [rdi + 32]
-    mov rbx, [rdi + 40]
-    mov r11, [rdi + 48]
-    mov r10, [rdi + 56]
-    mov r9, [rdi + 64]
-    mov r8, [rdi + 72]
-    mov rax, [rdi + 80]
-    mov rcx, [rdi + 88]
-    mov rdx, [rdi + 96]
-    mov rsi, [rdi + 104]
-    mov rdi, [rdi + 112]
+    mov rax, [rdi + 136]
+    # The frame is where the processor pushes one at an interrupt from user mode.
+    mov gs:[88], rcx
+    mov qword ptr gs:[96], {user_code}
+    mov gs:[104], r11
+    mov gs:[112], rax
+    mov qword ptr gs:[120], {user_data}
+    mov rsp, rdi
+    skerry_pop_registers
+    mov rsp, gs:[0]
+    lea rsp, [rsp + 88]
     swapgs
     iretq
 3:  mov eax, {refused}
@@ -126,9 +117,9 @@ skerry_enter_checked:
 skerry_syscall:
     swapgs
     mov gs:[8], rsp
-    # A component's call with `HERE`.
+    # A component's call with `PLAIN`.
     test eax, eax
-    js skerry_syscall_here
+    js skerry_syscall_plain
     mov rsp, gs:[16]
     push gs:[8]
     push r11
@@ -265,16 +256,9 @@ pub fn get_ready(space: &Space) -> Option<Trap> {
     if is_ready_for(space) { None } else { make_ready(space) }
 }
 
-/// Disables interrupts. Returns the kernel stack of the calling thread if user mode in `space` may be entered at
-/// once.
+/// Returns whether user mode in `space` may be entered at once. Interrupts are off.
 #[inline(always)]
-pub fn is_ready(space: &Space) -> Option<u64> {
-    cpu::disable_interrupts();
-    is_ready_for(space).then(|| percpu::this().kernel_rsp.load(Relaxed))
-}
-
-#[inline(always)]
-fn is_ready_for(space: &Space) -> bool {
+pub fn is_ready_for(space: &Space) -> bool {
     percpu::ready_space().cast_const() == Arc::as_ptr(space.inner()).cast()
 }
 

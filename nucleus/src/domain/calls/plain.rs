@@ -1,5 +1,5 @@
 //! Kernel calls with [`PLAIN`]: the fast path of messages that pass in registers.
-use super::{CALL, Caller, Known, REPLY, SIGNAL, number};
+use super::{CALL, Caller, REPLY, SIGNAL, number};
 use crate::{
     arch::{component, percpu, user},
     thread::{Fast, Step, Thread},
@@ -16,31 +16,16 @@ pub(crate) const PLAIN_REPLY: u32 = (REPLY | PLAIN) as u32;
 /// [`Call::Signal`](::calls::Call) with [`PLAIN`].
 pub(crate) const PLAIN_SIGNAL: u32 = (SIGNAL | PLAIN) as u32;
 
-/// Does a call. Returns how user mode was left. Interrupts are off.
+/// Does `step`. Returns how user mode was left. A stale handle is accepted among threads of one component. Interrupts are off.
 #[inline(always)]
-pub(in crate::domain) fn call(caller: &Caller<'_>, me: &Thread, registers: &mut Registers) -> u64 {
-    let fast = pass(Step::Call, caller, caller.called.as_ref(), me, registers);
-    did_not_pass(caller, registers, fast, |registers| caller.fast_call(registers))
-}
-
-/// Does a reply and receive. Returns how user mode was left. Interrupts are off.
-#[inline(always)]
-pub(in crate::domain) fn reply(caller: &Caller<'_>, me: &Thread, registers: &mut Registers) -> u64 {
-    let fast = pass(Step::ReplyAndReceive, caller, caller.served.as_ref(), me, registers);
-    did_not_pass(caller, registers, fast, |registers| caller.fast_reply(registers))
-}
-
-/// Tries to pass the message directly to the partner. A stale handle is accepted among threads of one component.
-#[inline(always)]
-fn pass(
+pub(in crate::domain) fn pass(
     step: Step,
     caller: &Caller<'_>,
-    known: Option<&Known>,
     me: &Thread,
     registers: &mut Registers,
-) -> Fast {
+) -> u64 {
     caller.domain.count_calls(1);
-    match known {
+    let fast = match caller.known(step) {
         Some(known) if known.handle == registers.rdi => {
             let header = Header(registers.rsi);
             let may_cross =
@@ -48,20 +33,16 @@ fn pass(
             known.to.endpoint.pass(step, me, registers, &known.to.badge, may_cross)
         }
         _ => Fast::NotDone,
-    }
+    };
+    did_not_pass(step, caller, registers, fast)
 }
 
-/// Tries the other fast path, unless the step is done.
+/// Tries the other fast path, unless the step is done or must take the general path.
 #[cold]
 #[inline(never)]
-fn did_not_pass(
-    caller: &Caller<'_>,
-    registers: &mut Registers,
-    fast: Fast,
-    again: impl FnOnce(&mut Registers) -> Fast,
-) -> u64 {
+fn did_not_pass(step: Step, caller: &Caller<'_>, registers: &mut Registers, fast: Fast) -> u64 {
     (registers.rbx, registers.r12) = (FOREVER, NO_HANDLE);
-    let fast = if fast == Fast::NotDone { again(registers) } else { fast };
+    let fast = if fast == Fast::NotDone { caller.fast(step, registers) } else { fast };
     let Fast::Done(result) = fast else {
         // `dispatch` counts it.
         caller.domain.count_calls(-1);
@@ -73,7 +54,7 @@ fn did_not_pass(
 
 /// Signals bits. Returns how user mode was left, or [`component::RESUME`]. Interrupts are off.
 #[inline(always)]
-pub(in crate::domain) fn signal(caller: &Caller<'_>, _: &Thread, registers: &mut Registers) -> u64 {
+pub(in crate::domain) fn signal(caller: &Caller<'_>, registers: &mut Registers) -> u64 {
     let known = caller.signalled.as_ref();
     let known = known.filter(|known| caller.is_good(Some(known), registers.rdi));
     let Some(known) = known else { return user::SYSCALL };

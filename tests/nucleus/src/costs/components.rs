@@ -76,29 +76,34 @@ skerry_probe_\name\()_end:
     .endm
 
     # No deadline, no capability.
-    .macro plain
+    .macro no_more
     mov rbx, -1
     mov r12, rbx
     .endm
 
-    component server
-    start_threads server
+    .macro a_server name, flag
+    component \name
+    start_threads \name
     mov esi, 0
 3:  mov edi, {service}
-    plain
-    mov eax, {reply_and_receive}
+    .ifeq \flag
+    no_more
+    .endif
+    mov eax, {reply_and_receive} + \flag
     syscall
     inc rdx
     jmp 3b
-    end_component server
+    end_component \name
+    .endm
+    a_server server, {plain}
+    a_server long_server, 0
 
     # As server, but lets everybody call before it answers.
     component slow_server
     start_threads slow_server
     mov esi, 0
 3:  mov edi, {service}
-    plain
-    mov eax, {reply_and_receive}
+    mov eax, {reply_and_receive} + {plain}
     syscall
     inc rdx
     mov r13, rsi
@@ -110,13 +115,16 @@ skerry_probe_\name\()_end:
     jmp 3b
     end_component slow_server
 
-    component client
-    start_threads client
-    mov rbp, [rip + skerry_probe_client + 8]
+    .macro a_client name, flag
+    component \name
+    start_threads \name
+    mov rbp, [rip + skerry_probe_\name + 8]
 3:  mov edi, {service}
-    mov esi, [rip + skerry_probe_client + 24]
-    plain
-    mov eax, {call}
+    mov esi, [rip + skerry_probe_\name + 24]
+    .ifeq \flag
+    no_more
+    .endif
+    mov eax, {call} + \flag
     syscall
     test eax, eax
     jnz 9f
@@ -125,19 +133,68 @@ skerry_probe_\name\()_end:
     mov eax, {exit}
     syscall
 9:  int3
-    end_component client
+    end_component \name
+    .endm
+    a_client client, {plain}
+    a_client long_client, 0
+
+    # A client that marks its message as only the nucleus may, and one that looks at what a call keeps, in turn.
+    component strict_client
+    start_threads strict_client
+    mov rbp, [rip + skerry_probe_strict_client + 8]
+3:  mov edi, {service}
+    mov esi, 0x70304
+    mov rdx, rbp
+    mov eax, {call} + {plain}
+    syscall
+    test eax, eax
+    jnz 9f
+    cmp esi, 0x70004
+    jne 9f
+    dec rdx
+    cmp rdx, rbp
+    jne 9f
+    mov edi, {service}
+    mov esi, 0x70004
+    mov rdx, rbp
+    no_more
+    mov r13d, 13
+    mov r14d, 14
+    mov r15d, 15
+    mov eax, {call}
+    syscall
+    test eax, eax
+    jnz 9f
+    cmp rbx, -1
+    jne 9f
+    cmp r12, -1
+    jne 9f
+    cmp r13d, 13
+    jne 9f
+    cmp r14d, 14
+    jne 9f
+    cmp r15d, 15
+    jne 9f
+    dec rdx
+    cmp rdx, rbp
+    jne 9f
+    dec ebp
+    jnz 3b
+    mov eax, {exit}
+    syscall
+9:  int3
+    end_component strict_client
 
     # Two handles: it is served at the first and signals at the second.
     component waiter
     start_threads waiter
 3:  mov edi, {service}
     xor esi, esi
-    plain
-    mov eax, {reply_and_receive}
+    mov eax, {reply_and_receive} + {plain}
     syscall
     mov edi, {second}
     mov esi, 1
-    mov eax, {signal}
+    mov eax, {signal} + {plain}
     syscall
     jmp 3b
     end_component waiter
@@ -147,14 +204,13 @@ skerry_probe_\name\()_end:
     mov rbp, [rip + skerry_probe_signaller + 8]
 3:  mov edi, {second}
     mov esi, 1
-    mov eax, {signal}
+    mov eax, {signal} + {plain}
     syscall
     test eax, eax
     jnz 9f
     mov edi, {service}
     xor esi, esi
-    plain
-    mov eax, {reply_and_receive}
+    mov eax, {reply_and_receive} + {plain}
     syscall
     test eax, eax
     jnz 9f
@@ -172,14 +228,14 @@ skerry_probe_\name\()_end:
     cmp edi, 2
     jne 5f
 4:  mov edi, {service}
-    mov eax, {reply_and_receive} + {here}
+    mov eax, {reply_and_receive} + {plain}
     syscall
     inc rdx
     jmp 4b
 5:  mov rbp, [rip + skerry_probe_pair + 8]
 6:  mov edi, {service}
     mov esi, [rip + skerry_probe_pair + 24]
-    mov eax, {call} + {here}
+    mov eax, {call} + {plain}
     syscall
     test eax, eax
     jnz 9f
@@ -196,7 +252,7 @@ skerry_probe_\name\()_end:
     cmp edi, 2
     jne 5f
 4:  mov edi, {service}
-    mov eax, {reply_and_receive} + {here}
+    mov eax, {reply_and_receive} + {plain}
     syscall
     test eax, eax
     jnz 9f
@@ -210,7 +266,7 @@ skerry_probe_\name\()_end:
     mov r10d, 10
     mov r8d, 8
     mov r9d, 9
-    mov eax, {call} + {here}
+    mov eax, {call} + {plain}
     syscall
     test eax, eax
     jnz 9f
@@ -306,7 +362,7 @@ skerry_probe_\name\()_end:
     yield_now = const calls::Call::Yield as u64,
     call = const calls::Call::Call as u64,
     signal = const calls::Call::Signal as u64,
-    here = const calls::HERE,
+    plain = const calls::PLAIN,
     reply_and_receive = const calls::Call::ReplyAndReceive as u64,
 );
 
@@ -327,10 +383,16 @@ macro_rules! codes {
 codes! {
     /// A server that answers each call with the first word and one, for ever.
     server: skerry_probe_server to skerry_probe_server_end,
+    /// A server of messages that do not fit in registers.
+    long_server: skerry_probe_long_server to skerry_probe_long_server_end,
     /// A server that does the same, but gives the processor away before it answers.
     slow_server: skerry_probe_slow_server to skerry_probe_slow_server_end,
     /// A client that calls.
     client: skerry_probe_client to skerry_probe_client_end,
+    /// A client whose messages do not fit in registers.
+    long_client: skerry_probe_long_client to skerry_probe_long_client_end,
+    /// A client that checks what a call may send and what it keeps.
+    strict_client: skerry_probe_strict_client to skerry_probe_strict_client_end,
     /// A thread that waits for bits at its first endpoint and signals at its second, for ever.
     waiter: skerry_probe_waiter to skerry_probe_waiter_end,
     /// Signals at its second endpoint and waits for bits at its first.

@@ -1,7 +1,8 @@
 //! The cost of messages: each measurement is repeated with several counts, so that whoever reads the log takes what
 //! starting and ending cost out by regression (`xtask/bench`). A line is `bench: NAME: COUNT NS`.
 use super::components::{
-    self, Parameters, client, copier, lister, nothing, pair, server, signaller, slow_server, waiter,
+    self, Parameters, client, copier, lister, long_client, long_server, nothing, pair, server,
+    signaller, slow_server, waiter,
 };
 use crate::{
     domains::{call, serve, with},
@@ -9,6 +10,7 @@ use crate::{
 };
 use alloc::{format, sync::Arc, vec::Vec};
 use calls::{IMAGE_BASE, MAY_READ};
+use ipc::INLINE_WORDS;
 use nucleus::{
     arch::user::run,
     capability::{Capability, Window},
@@ -95,6 +97,7 @@ pub fn trace() {
         }),
         Some(4) => loaded("interface-server", "interface-client"),
         Some(5) => loaded("plain-server", "plain-client"),
+        Some(6) => serve_calls(slow_server(), Parameters { threads: 10, ..parameters(count) }),
         _ => calls(parameters(count)),
     }
 }
@@ -137,9 +140,15 @@ fn parameters(count: u64) -> Parameters {
     Parameters { count, threads: 1, words: 4 }
 }
 
+/// Returns whether the words of a message do not fit in registers.
+fn is_long(parameters: Parameters) -> bool {
+    parameters.words > INLINE_WORDS as u64
+}
+
 /// Measures a server and the clients of `parameters`, each in its own domain.
 fn calls(parameters: Parameters) {
-    serve_calls(server(), parameters);
+    let server = if is_long(parameters) { long_server() } else { server() };
+    serve_calls(server, parameters);
 }
 
 fn serve_calls(code: &[u8], parameters: Parameters) {
@@ -147,7 +156,8 @@ fn serve_calls(code: &[u8], parameters: Parameters) {
     let one = Parameters { threads: 1, ..parameters };
     let serving = components::start(code, one, [serve(&endpoint)].into());
     thread::yield_now();
-    let calling = components::start(client(), parameters, [call(&endpoint)].into());
+    let client = if is_long(parameters) { long_client() } else { client() };
+    let calling = components::start(client, parameters, [call(&endpoint)].into());
     assert_eq!(calling.wait_end(None).expect("an end").cause, "its last thread ended");
     serving.kill("done");
 }

@@ -137,8 +137,8 @@ fn names(round: &[u64], symbols: &Path) -> Result<HashMap<u64, String>> {
 /// The parts, each with texts that names of its functions contain. The first match counts.
 const PARTS: [(&str, &[&str]); 5] = [
     ("entry", &["skerry_syscall", "skerry_component_left"]),
-    ("exit", &["skerry_enter_checked", "skerry_hand_over"]),
-    ("switch", &["parked::hand_over", "parked::enter", "parked::take_over"]),
+    ("exit", &["skerry_enter_checked", "skerry_hand_over", "skerry_pass"]),
+    ("switch", &["parked::hand_over", "parked::enter", "parked::take_over", "parked::load_space"]),
     ("meeting and message", &["ipc::endpoint::", "parked::message_"]),
     ("checks and locks", &[""]),
 ];
