@@ -1,7 +1,7 @@
 //! Counts of kernel objects by type, by which tests detect leaks.
 use alloc::vec::Vec;
 use program::ObjectCount;
-pub use program::objects::{Counted, KINDS, Kind, count};
+pub use program::objects::{KINDS, Kind, LiveObject, count};
 use program::objects::{live, made as counted};
 
 /// Returns the number of objects of `kind` now.

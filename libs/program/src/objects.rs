@@ -58,17 +58,17 @@ pub fn count(kind: Kind, by: i64) {
 
 /// An object that is counted as long as this lives. The default counts nothing.
 #[derive(Debug, Default)]
-pub struct Counted(Option<Kind>);
+pub struct LiveObject(Option<Kind>);
 
-impl Counted {
+impl LiveObject {
     /// Counts an object of `kind`.
-    pub fn new(kind: Kind) -> Counted {
+    pub fn new(kind: Kind) -> LiveObject {
         count(kind, 1);
-        Counted(Some(kind))
+        LiveObject(Some(kind))
     }
 }
 
-impl Drop for Counted {
+impl Drop for LiveObject {
     fn drop(&mut self) {
         if let Some(kind) = self.0 {
             count(kind, -1);

@@ -26,7 +26,7 @@ use crate::{
         space::{Inner, Space},
         stacks::{self, Stack},
     },
-    objects::{Counted, Kind},
+    objects::{Kind, LiveObject},
     spin::NoInterrupts,
     time, trace,
 };
@@ -84,7 +84,7 @@ struct Waiter {
 /// A thread.
 #[derive(Debug, Default)]
 pub struct Thread {
-    _counted: Counted,
+    _object: LiveObject,
     number: u64,
     /// The kernel stack; `None` for idle threads. It goes back to the cache with the thread.
     stack: Option<Stack>,
@@ -204,7 +204,7 @@ impl Thread {
         let length = name.len().min(short.len());
         short[..length].copy_from_slice(&name.as_bytes()[..length]);
         Thread {
-            _counted: Counted::new(Kind::Thread),
+            _object: LiveObject::new(Kind::Thread),
             number,
             stack,
             body: UnsafeCell::new(body),

@@ -164,7 +164,7 @@ struct Direct<'a> {
     seen: Seen,
 }
 
-/// What is done of a step as on the general path.
+/// The general path's view of threads, to which the fast path leaves the rest.
 const SEEN: Seen = Seen { is_interruptible: true };
 
 impl Threads<Ref> for Direct<'_> {

@@ -13,7 +13,9 @@ use crate::{
     window::View,
 };
 use alloc::sync::Arc;
-use calls::{Call, FOREVER, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, PLAIN, SERVICE, Status};
+use calls::{
+    Call, FOREVER, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, PLAIN, SERVICE, Status,
+};
 use core::sync::atomic::Ordering::Relaxed;
 use ipc::{Error, Header, INLINE_WORDS};
 
