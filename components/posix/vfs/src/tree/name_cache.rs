@@ -27,7 +27,8 @@ lock_class! {
     static NAME = "vfs.name";
 }
 
-/// Number of parts. The secrecies whose numbers are too great share the last.
+/// Number of parts. Directories of the lowest secrecy and those without one share the first, secrecies whose numbers are too great
+/// the last.
 const PARTS: usize = LEVEL_SLOTS;
 /// Number of shards of a part.
 const SHARDS: usize = 32;
@@ -43,7 +44,7 @@ static TAKEN: [AtomicU64; PARTS] = [const { AtomicU64::new(0) }; PARTS];
 
 /// Returns a number for a directory of a secrecy, which tells its part.
 pub(crate) fn next_parent(secrecy: SecrecyId) -> u64 {
-    let part = (secrecy.0 as usize).min(PARTS - 1);
+    let part = (secrecy.0.saturating_sub(1) as usize).min(PARTS - 1);
     let taken = TAKEN.get(part).map_or(0, |taken| taken.fetch_add(1, Ordering::Relaxed));
     (taken + 1) * PARTS as u64 + part as u64
 }
@@ -132,7 +133,7 @@ pub(crate) struct NameCache<D> {
     locks: NameLocks,
     /// The cache is the only record of the names.
     is_kept: bool,
-    /// The first part, the only one in a system without levels.
+    /// The first part; a system without levels has no other.
     shards: Shards<D>,
     /// The others, made when they are used.
     others: [Once<Box<Shards<D>>>; PARTS - 1],
