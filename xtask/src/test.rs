@@ -29,6 +29,7 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Instant,
 };
 
 /// Options of `test`.
@@ -145,7 +146,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let filter = options.filter.as_deref();
     let targets = options.targets();
     for suite in SUITES.into_iter().filter(|suite| options.includes(*suite)) {
-        let before = (tally.passed, tally.failed);
+        let (before, start) = ((tally.passed, tally.failed), Instant::now());
         match suite {
             Suite::Host => host(&mut tally, filter)?,
             Suite::Models => models(&mut tally, filter)?,
@@ -184,9 +185,10 @@ pub fn run(options: &Options) -> Result<u8> {
             Suite::Network => compared(&mut tally, &NETWORK, &targets, filter)?,
         }
         println!(
-            "{suite:?}: {} passed, {} failed",
+            "{suite:?}: {} passed, {} failed in {} s",
             tally.passed - before.0,
-            tally.failed - before.1
+            tally.failed - before.1,
+            start.elapsed().as_secs()
         );
     }
     sum_up(&tally, filter)

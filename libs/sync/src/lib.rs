@@ -12,6 +12,7 @@
 //! | [`once`] | first-use initialisation | blocking |
 //! | [`spin`] | mutual exclusion (nucleus only) | spinning |
 //! | [`ring`] | single producer, single consumer over shared words | its user's doorbell |
+//! | [`broadcast`] | none: requests from one processor to others | spinning, and answers others meanwhile |
 //! | [`samples`] | single producer, single consumer; an entry without room is lost | never |
 //!
 //! Features: `statistics` counts and times every class ([`class`]); `check` reports re-taking,
@@ -47,6 +48,7 @@ macro_rules! const_constructor {
 }
 
 pub mod boot;
+pub mod broadcast;
 #[cfg(feature = "check")]
 pub mod check;
 pub mod class;

@@ -14,6 +14,7 @@ use loom::{
 use std::sync::Arc;
 use sync::{
     Outcome, Platform, Sleep,
+    broadcast::Broadcast,
     class::LockClass,
     event::RawEvent,
     mutex::{self, lock_pair},
@@ -468,4 +469,56 @@ fn a_ring_delivers_in_order_and_no_doorbell_is_lost() {
         receive(&rig, 2);
         sender.join().unwrap();
     });
+}
+
+/// Processors that ask others, and answer until nobody asks any more. One that does not ask answers when it is interrupted, here by
+/// the thread that interrupts it.
+fn ask_each_other(asking: &'static [u64]) {
+    model_preempted(2, move || {
+        let requests = Arc::new(Broadcast::<3>::new());
+        let (done, answered) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let senders = asking.iter().enumerate().filter(|(_, targets)| **targets != 0);
+        let count = senders.clone().count() as u32;
+        let bodies = senders.map(|(me, &targets)| {
+            let (requests, done, answered) = (requests.clone(), done.clone(), answered.clone());
+            let body = move || {
+                let answer = |me: usize| {
+                    requests.answer(me, |[sender, targets, check]| {
+                        assert_eq!(check, sender * 10 + targets);
+                        assert!(targets & 1 << me != 0, "a processor that was not asked");
+                        answered.fetch_add(1, Relaxed);
+                    });
+                };
+                let look = || {
+                    answer(me);
+                    thread::yield_now();
+                };
+                let interrupt = |target: usize| {
+                    if asking[target] == 0 {
+                        answer(target);
+                    }
+                };
+                let words = [me as u64, targets, me as u64 * 10 + targets];
+                requests.ask(me, targets, words, interrupt, look);
+                done.fetch_add(1, Release);
+                while done.load(Acquire) < count {
+                    look();
+                }
+            };
+            Box::new(body) as Box<dyn FnOnce() + Send>
+        });
+        run(bodies.collect());
+        let expected: u32 = asking.iter().map(|targets| targets.count_ones()).sum();
+        assert_eq!(answered.load(Relaxed), expected);
+    });
+}
+
+#[test]
+fn two_processors_that_ask_each_other_get_answers() {
+    ask_each_other(&[0b10, 0b01]);
+}
+
+#[test]
+fn a_processor_answers_two_that_ask() {
+    ask_each_other(&[0b100, 0b100, 0]);
 }

@@ -1,44 +1,30 @@
 //! TLB shootdowns: telling other processors to flush translations, and waiting until they have.
 //!
-//! Each processor has one [`Request`] that it fills as sender (preemption off), and a word of pending senders that it
-//! serves as target, by interrupt or while it waits itself, so two senders never wait for each other. A processor enters
-//! a space's `active` set before it loads the root, so a sender that changes tables and then reads the set misses no
-//! processor.
+//! The requests are [`Broadcast`]'s; a sender has preemption off. A processor enters a space's `active` set before it loads
+//! the root, so a sender that changes tables and then reads the set misses no processor.
 use super::{PAGE, space::Inner};
 use crate::{
     arch::{apic, cpu, paging, percpu},
     spin::{NoInterrupts, NoPreempt},
     thread,
 };
-use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64, Ordering,
-    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-    fence,
+use core::{
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering::{Relaxed, SeqCst},
+        fence,
+    },
 };
+use sync::broadcast::Broadcast;
 
 /// Number of pages above which a processor flushes everything instead.
 const PAGES_ONE_BY_ONE: u64 = 32;
 /// A page count that means: the processor must leave the space altogether.
 const EVICT: u64 = u64::MAX;
 
-struct Request {
-    /// The space to flush; null for kernel mappings.
-    space: AtomicPtr<Inner>,
-    start: AtomicU64,
-    pages: AtomicU64,
-    /// Number of targets that have not answered.
-    remaining: AtomicU32,
-}
-
-static REQUESTS: [Request; percpu::MAX_CPUS] = [const {
-    Request {
-        space: AtomicPtr::new(core::ptr::null_mut()),
-        start: AtomicU64::new(0),
-        pages: AtomicU64::new(0),
-        remaining: AtomicU32::new(0),
-    }
-}; percpu::MAX_CPUS];
-static PENDING: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+/// The requests: the space to flush (null for kernel mappings), the first address and the number of pages.
+static REQUESTS: Broadcast<{ percpu::MAX_CPUS }> = Broadcast::new();
 
 /// The space whose root this processor has loaded; written by it alone, interrupts off.
 static LOADED: [AtomicPtr<Inner>; percpu::MAX_CPUS] =
@@ -90,15 +76,9 @@ fn switch_root(cpu: usize, new: *mut Inner) {
 pub fn answer() {
     let _off = NoInterrupts::new();
     let cpu = percpu::cpu();
-    let mut senders = PENDING[cpu].swap(0, AcqRel);
-    while senders != 0 {
-        let sender = senders.trailing_zeros() as usize;
-        senders &= senders - 1;
-        let request = &REQUESTS[sender];
-        let (space, pages) = (request.space.load(Relaxed), request.pages.load(Relaxed));
-        forget(cpu, space, request.start.load(Relaxed), pages);
-        request.remaining.fetch_sub(1, Release);
-    }
+    REQUESTS.answer(cpu, |[space, start, pages]| {
+        forget(cpu, ptr::with_exposed_provenance_mut(space as usize), start, pages);
+    });
 }
 
 /// Flushes the pages on processor `cpu`, this one. Interrupts are off.
@@ -120,24 +100,12 @@ fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
 
 /// Sends a request to the processors of `targets` (not this one) and waits for their answers. Preemption is off.
 fn ask(targets: u64, space: *mut Inner, start: u64, pages: u64) {
-    let me = percpu::cpu();
-    let request = &REQUESTS[me];
-    request.space.store(space, Relaxed);
-    request.start.store(start, Relaxed);
-    request.pages.store(pages, Relaxed);
-    request.remaining.store(targets.count_ones(), Release);
-    let mut rest = targets;
-    while rest != 0 {
-        let target = rest.trailing_zeros() as usize;
-        rest &= rest - 1;
-        if PENDING[target].fetch_or(1 << me, Ordering::AcqRel) == 0 {
-            apic::send_ipi(target, apic::SHOOTDOWN_VECTOR);
-        }
-    }
-    while request.remaining.load(Acquire) != 0 {
+    let words = [space.expose_provenance() as u64, start, pages];
+    let interrupt = |target| apic::send_ipi(target, apic::SHOOTDOWN_VECTOR);
+    REQUESTS.ask(percpu::cpu(), targets, words, interrupt, || {
         answer();
         cpu::relax();
-    }
+    });
 }
 
 /// Makes every processor that runs `space` flush `pages` pages from `start`.
