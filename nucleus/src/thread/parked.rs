@@ -228,12 +228,12 @@ impl Endpoint {
     #[inline(always)]
     pub fn fast(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
         let me = current();
-        let is_plain = registers.rbx == calls::FOREVER
+        let may_park = registers.rbx == calls::FOREVER
             && registers.r12 == NO_HANDLE
             && !percpu::needs_reschedule()
             // A client's loan of its policy ends with the reply.
             && !has_loan(step, me, me.policy.load(Relaxed));
-        if !is_plain {
+        if !may_park {
             return Fast::NotDone;
         }
         let next = {
@@ -322,17 +322,12 @@ impl Endpoint {
             here.unlock();
             return Fast::Done(self.go_slowly(me, registers, *badge, Next::HandOver(partner)));
         }
-        let data = percpu::this();
-        let target = take_over(here, data, me, next, cpu);
         // Threads of one component keep their own virtual times: a tick charges the thread that it meets.
         if !is_near {
             share_time(step, here, me, next);
-            load_space(data, next, cpu);
+            load_space(percpu::this(), next, cpu);
         }
-        // SAFETY: only where it has them threads may pass.
-        unsafe { next.extended.follow_by_instruction() };
-        // SAFETY: `next` was parked and is ours, and its space is loaded; the lock is held.
-        unsafe { component::pass(registers, target, ptr::from_ref(here).cast_mut().cast(), *badge) }
+        enter_plainly(here, me, next, cpu, registers, *badge)
     }
 
     /// Gives the processor from `me`, which waits here, to the thread that its signal woke or to another one.
@@ -349,16 +344,9 @@ impl Endpoint {
         }
         // SAFETY: about to be run by us, so its party is nobody else's.
         let bits = unsafe { (*next.party.get()).message.badge };
-        let (data, cpu) = (percpu::this(), percpu::cpu() as u32);
-        let target = take_over(here, data, me, next, cpu);
-        load_space(data, next, cpu);
-        // SAFETY: only where it has them threads may pass.
-        unsafe { next.extended.follow_by_instruction() };
-        // SAFETY: as in `pass`.
-        unsafe {
-            let scheduler = ptr::from_ref(here).cast_mut().cast();
-            component::pass(NOTIFICATION.as_ptr().cast(), target, scheduler, bits)
-        }
+        let (cpu, message) = (percpu::cpu() as u32, NOTIFICATION.as_ptr().cast());
+        load_space(percpu::this(), next, cpu);
+        enter_plainly(here, me, next, cpu, message, bits)
     }
 
     /// Completes a step that was made when the processor could not be handed over at once.
@@ -442,7 +430,7 @@ fn share_time(step: Step, here: &Processor, me: &Thread, next: &Thread) {
     me.blocked_at_ns.store(here.queue().charged_at_ns, Relaxed);
 }
 
-/// Loads the space of `next`, the running thread of `cpu`, this processor, and makes it ready.
+/// Loads the space of `next`, which is to run on `cpu`, this processor, and makes it ready.
 #[inline(always)]
 fn load_space(data: &PerCpu, next: &Thread, cpu: u32) {
     let space = next.space_pointer.load(Relaxed);
@@ -551,6 +539,24 @@ fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
     let from = me.parking.kernel_stack.load(Relaxed);
     // SAFETY: `next` is parked and ours; its space and bases are loaded; what the caller keeps is in its context.
     unsafe { component::hand_over(registers, here.is_locked.as_ptr().cast(), from) }
+}
+
+/// Does [`take_over`] and enters user mode as `next`, which is [parked plainly](Thread::is_parked_plainly), with the message in
+/// the registers `message` and the badge. Its space is loaded, and the caller may pass.
+#[inline(always)]
+fn enter_plainly(
+    here: &Processor,
+    me: &Thread,
+    next: &Thread,
+    cpu: u32,
+    message: *const Registers,
+    badge: u64,
+) -> ! {
+    let target = take_over(here, percpu::this(), me, next, cpu);
+    // SAFETY: only where it has them threads may pass.
+    unsafe { next.extended.follow_by_instruction() };
+    // SAFETY: `next` was parked and is ours, and its space is loaded; the lock is held.
+    unsafe { component::pass(message, target, ptr::from_ref(here).cast_mut().cast(), badge) }
 }
 
 /// Finishes the step at `endpoint` in which the calling thread was parked. Returns the step's result; the received message is

@@ -63,7 +63,10 @@ pub fn disarm(me: &Thread) {
 /// caller to wake.
 fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
     let mut heap = TIMERS[cpu].lock();
-    let first = heap.peek().filter(|_| heap.smallest(&mut TimerNodes) <= Some(now_ns))?;
+    if heap.smallest(&mut TimerNodes)? > now_ns {
+        return None;
+    }
+    let first = heap.peek()?;
     heap.remove(&mut TimerNodes, first);
     let thread = first.get();
     // The thread is claimed before it can see that it is disarmed: until then it cannot have ended.

@@ -124,7 +124,7 @@ pub fn calls_and_faults() {
     assert_eq!(run(&mut registers, &space), fault);
 }
 
-/// Tests the registers, also with a call number that a component would use for its own threads, which a program may not.
+/// Tests the registers, also with the number of a plain message of a component, which a program may not send.
 pub fn registers_survive() {
     [1, PLAIN, PLAIN | 1, u64::MAX].into_iter().for_each(registers_survive_with);
 }

@@ -97,7 +97,6 @@ pub fn trace() {
         }),
         Some(4) => loaded("interface-server", "interface-client"),
         Some(5) => loaded("plain-server", "plain-client"),
-        Some(6) => serve_calls(slow_server(), Parameters { threads: 10, ..parameters(count) }),
         _ => calls(parameters(count)),
     }
 }

@@ -139,7 +139,7 @@ const PARTS: [(&str, &[&str]); 5] = [
     ("entry", &["skerry_syscall", "skerry_component_left"]),
     ("exit", &["skerry_enter_checked", "skerry_hand_over", "skerry_pass"]),
     ("switch", &["parked::hand_over", "parked::enter", "parked::take_over", "parked::load_space"]),
-    ("meeting and message", &["ipc::endpoint::", "parked::message_"]),
+    ("meeting and message", &["ipc::endpoint::", "message::message_"]),
     ("checks and locks", &[""]),
 ];
 

@@ -235,7 +235,7 @@ impl Dentry {
     pub(crate) fn is_above_or_same(&self, other: &Arc<Dentry>) -> bool {
         let mut at = Some(other.clone());
         while let Some(dentry) = at {
-            if ptr::eq(&raw const *dentry, self) {
+            if ptr::eq(Arc::as_ptr(&dentry), self) {
                 return true;
             }
             at = dentry.parent();
