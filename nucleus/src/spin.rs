@@ -1,4 +1,4 @@
-//! Spin locks of the nucleus, on the word, class, statistics and checks of `libs/sync`.
+//! The hold-offs of the nucleus's spin locks, which are those of `libs/sync`.
 //!
 //! [`SpinLock`] keeps interrupts off while it is held; locks that interrupt handlers take must be of this type. [`PreemptLock`]
 //! keeps only preemption off; handlers never take it. No thread may block with either held. [`NoPreempt`] only switches
@@ -7,14 +7,8 @@ use crate::{
     arch::{cpu, percpu},
     thread,
 };
-use core::{
-    cell::UnsafeCell,
-    fmt,
-    marker::PhantomData,
-    ops::{Deref, DerefMut},
-    sync::atomic::AtomicU32,
-};
-use sync::{class::LockClass, spin::RawSpin};
+use core::{marker::PhantomData, sync::atomic::AtomicU32};
+use sync::spin;
 
 /// Declares a lock class by its name.
 macro_rules! class {
@@ -70,6 +64,13 @@ impl NoInterrupts {
         }
         NoInterrupts { were_on, not_send: PhantomData }
     }
+
+    /// Keeps interrupts off, which are off already.
+    #[inline(always)]
+    pub fn kept() -> NoInterrupts {
+        debug_assert!(!cpu::interrupts_enabled());
+        NoInterrupts { were_on: false, not_send: PhantomData }
+    }
 }
 
 impl Default for NoInterrupts {
@@ -118,99 +119,7 @@ impl Drop for NoPreempt {
     }
 }
 
-/// A lock whose waiters spin. `H` is [`NoInterrupts`] or [`NoPreempt`]: its default value keeps interrupts or preemption off
-/// while the lock is held.
-pub struct Lock<T, H> {
-    raw: RawSpin<World>,
-    value: UnsafeCell<T>,
-    holdoff: PhantomData<fn() -> H>,
-}
-
 /// A spin lock that keeps interrupts off while held.
-pub type SpinLock<T> = Lock<T, NoInterrupts>;
+pub type SpinLock<T> = spin::Lock<T, NoInterrupts, World>;
 /// A spin lock that keeps preemption off while held; never taken by an interrupt handler.
-pub type PreemptLock<T> = Lock<T, NoPreempt>;
-
-// SAFETY: the raw lock gives the value to one processor at a time.
-unsafe impl<T: Send, H> Sync for Lock<T, H> {}
-// SAFETY: a lock owns its value.
-unsafe impl<T: Send, H> Send for Lock<T, H> {}
-
-impl<T, H> Lock<T, H> {
-    /// Makes a free lock of `class` around `value`.
-    pub const fn new(class: &'static LockClass, value: T) -> Lock<T, H> {
-        Lock { raw: RawSpin::new(class), value: UnsafeCell::new(value), holdoff: PhantomData }
-    }
-}
-
-impl<T, H: Default> Lock<T, H> {
-    /// Spins until the lock is taken.
-    #[inline]
-    #[track_caller]
-    pub fn lock(&self) -> Guard<'_, T, H> {
-        let holdoff = H::default();
-        self.raw.lock();
-        Guard { lock: self, _holdoff: holdoff }
-    }
-
-    /// Takes the lock if it is free.
-    #[inline]
-    #[track_caller]
-    pub fn try_lock(&self) -> Option<Guard<'_, T, H>> {
-        let holdoff = H::default();
-        self.raw.try_lock().then_some(Guard { lock: self, _holdoff: holdoff })
-    }
-}
-
-impl<T> SpinLock<T> {
-    /// Takes the lock as [`Lock::lock`] does, with interrupts off already; they stay off.
-    #[inline(always)]
-    pub fn lock_with_interrupts_off(&self) -> Guard<'_, T, NoInterrupts> {
-        debug_assert!(!cpu::interrupts_enabled());
-        self.raw.lock();
-        Guard { lock: self, _holdoff: NoInterrupts { were_on: false, not_send: PhantomData } }
-    }
-}
-
-impl<T, H> fmt::Debug for Lock<T, H> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Lock").field("is_locked", &self.raw.is_locked()).finish_non_exhaustive()
-    }
-}
-
-/// The right to the value while this lives.
-pub struct Guard<'a, T, H> {
-    lock: &'a Lock<T, H>,
-    /// Dropped after the lock is released (`drop` below runs before the fields').
-    _holdoff: H,
-}
-
-impl<T, H> Deref for Guard<'_, T, H> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: we hold the lock.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<T, H> DerefMut for Guard<'_, T, H> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we hold the lock, and the guard is borrowed mutably.
-        unsafe { &mut *self.lock.value.get() }
-    }
-}
-
-impl<T, H> Drop for Guard<'_, T, H> {
-    #[inline]
-    fn drop(&mut self) {
-        self.lock.raw.unlock();
-    }
-}
-
-impl<T: fmt::Debug, H> fmt::Debug for Guard<'_, T, H> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(to)
-    }
-}
+pub type PreemptLock<T> = spin::Lock<T, NoPreempt, World>;

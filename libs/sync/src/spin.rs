@@ -1,8 +1,8 @@
-//! The spinning part of the nucleus's lock: a test-and-test-and-set word with class, statistics
-//! and checks.
+//! The nucleus's spin lock: a test-and-test-and-set word with class, statistics and checks ([`RawSpin`]), and the value that it
+//! guards ([`Lock`]).
 //!
-//! Only the nucleus spins. Its guard keeps interrupts and preemption off as long as the lock is
-//! held, from before `lock` until after `unlock`.
+//! Only the nucleus spins. A *hold-off* keeps interrupts or preemption off as long as the lock is held, from before the lock is
+//! taken until after it is released.
 #[cfg(feature = "check")]
 use crate::check::{self, LockKind};
 use crate::{
@@ -10,7 +10,12 @@ use crate::{
     atomic::{AtomicU32, Ordering::*, spin_loop},
     class::{ClassRef, LockClass, Wait},
 };
-use core::marker::PhantomData;
+use core::{
+    cell::UnsafeCell,
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+};
 
 /// The word and the class of a spin lock. It has no data of its own.
 #[derive(Debug)]
@@ -44,20 +49,6 @@ impl<P: Platform> RawSpin<P> {
         }
         #[cfg(feature = "check")]
         check::acquired::<P>(self.address(), self.class.class, LockKind::Spin);
-    }
-
-    /// Takes the lock if it is free.
-    #[inline]
-    #[track_caller]
-    pub fn try_lock(&self) -> bool {
-        if !self.take() {
-            self.class.count_refusal();
-            return false;
-        }
-        self.class.count_hit();
-        #[cfg(feature = "check")]
-        check::acquired::<P>(self.address(), self.class.class, LockKind::Spin);
-        true
     }
 
     /// Releases the lock, which the caller has.
@@ -98,5 +89,86 @@ impl<P: Platform> RawSpin<P> {
     #[cfg(feature = "check")]
     fn address(&self) -> usize {
         (&raw const self.word).addr()
+    }
+}
+
+/// A value whose lock spins. The default value of `H` keeps interrupts or preemption off until it is dropped.
+pub struct Lock<T, H, P: Platform> {
+    raw: RawSpin<P>,
+    value: UnsafeCell<T>,
+    holdoff: PhantomData<fn() -> H>,
+}
+
+// SAFETY: the raw lock gives the value to one processor at a time.
+unsafe impl<T: Send, H, P: Platform> Sync for Lock<T, H, P> {}
+// SAFETY: a lock owns its value.
+unsafe impl<T: Send, H, P: Platform> Send for Lock<T, H, P> {}
+
+impl<T, H, P: Platform> Lock<T, H, P> {
+    const_constructor! {
+        /// Makes a free lock of `class` around `value`.
+        pub fn new(class: &'static LockClass, value: T) -> Lock<T, H, P> {
+            Lock { raw: RawSpin::new(class), value: UnsafeCell::new(value), holdoff: PhantomData }
+        }
+    }
+
+    /// Spins until the lock is taken, under `holdoff`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn lock_under(&self, holdoff: H) -> Guard<'_, T, H, P> {
+        self.raw.lock();
+        Guard { lock: self, _holdoff: holdoff }
+    }
+}
+
+impl<T, H: Default, P: Platform> Lock<T, H, P> {
+    /// Spins until the lock is taken.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> Guard<'_, T, H, P> {
+        self.lock_under(H::default())
+    }
+}
+
+impl<T, H, P: Platform> fmt::Debug for Lock<T, H, P> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Lock").field("is_locked", &self.raw.is_locked()).finish_non_exhaustive()
+    }
+}
+
+/// The right to the value while this lives.
+pub struct Guard<'a, T, H, P: Platform> {
+    lock: &'a Lock<T, H, P>,
+    /// Dropped after the lock is released (`drop` below runs before the fields').
+    _holdoff: H,
+}
+
+impl<T, H, P: Platform> Deref for Guard<'_, T, H, P> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: we hold the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T, H, P: Platform> DerefMut for Guard<'_, T, H, P> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we hold the lock, and the guard is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T, H, P: Platform> Drop for Guard<'_, T, H, P> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.raw.unlock();
+    }
+}
+
+impl<T: fmt::Debug, H, P: Platform> fmt::Debug for Guard<'_, T, H, P> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(to)
     }
 }

@@ -15,6 +15,7 @@ use sync::{
     once::Once,
     ring::{Consumer, Corrupt, Doorbell, Producer, PushError, words_for},
     rwlock::RwLock,
+    spin,
 };
 
 static PLAIN: LockClass = LockClass::new("test.plain");
@@ -226,4 +227,42 @@ fn counts_that_cannot_be_are_corrupt_whatever_they_are() {
     }
     assert!(Producer::<_, u64>::new(&words(16)[..]).is_none());
     assert!(Consumer::<_, u64>::new(&words(3)[..]).is_none());
+}
+
+/// A hold-off that counts those that live.
+struct Holdoff;
+
+static HOLDOFFS: AtomicU64 = AtomicU64::new(0);
+
+impl Default for Holdoff {
+    fn default() -> Holdoff {
+        HOLDOFFS.fetch_add(1, SeqCst);
+        Holdoff
+    }
+}
+
+impl Drop for Holdoff {
+    fn drop(&mut self) {
+        HOLDOFFS.fetch_sub(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_spin_lock_counts_right_and_keeps_its_holdoff_while_it_is_held() {
+    static LOCK: spin::Lock<u64, Holdoff, Std> = spin::Lock::new(&PLAIN, 0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..TURNS {
+                    *LOCK.lock() += 1;
+                    thread::yield_now();
+                }
+            });
+        }
+    });
+    let guard = LOCK.lock();
+    assert_eq!((*guard, HOLDOFFS.load(SeqCst)), (4 * TURNS, 1));
+    drop(guard);
+    drop(LOCK.lock_under(Holdoff::default()));
+    assert_eq!(HOLDOFFS.load(SeqCst), 0);
 }

@@ -20,6 +20,7 @@ use crate::{
         smp,
     },
     memory::{shootdown, space::Inner},
+    spin::NoInterrupts,
 };
 use calls::{NO_HANDLE, PLAIN, Status, message_in, message_out};
 use core::{
@@ -213,7 +214,7 @@ impl Endpoint {
     /// Signals `bits`. Interrupts are off.
     #[inline(always)]
     pub fn fast_signal(&self, bits: u64) {
-        let next = self.0.lock_with_interrupts_off().signal(&mut { SEEN }, bits);
+        let next = self.0.lock_under(NoInterrupts::kept()).signal(&mut { SEEN }, bits);
         if let Next::Wake(receiver) = next {
             let (next, cpu) = (receiver.get(), percpu::cpu());
             if next.parking.home.load(Relaxed) == cpu as u32 {
@@ -237,7 +238,7 @@ impl Endpoint {
             return Fast::NotDone;
         }
         let next = {
-            let mut state = self.0.lock_with_interrupts_off();
+            let mut state = self.0.lock_under(NoInterrupts::kept());
             if step == Step::ReplyAndReceive && !state.is_quiet() {
                 return Fast::Busy;
             }
@@ -279,7 +280,7 @@ impl Endpoint {
         badge: &u64,
         may_cross: impl FnOnce() -> bool,
     ) -> Fast {
-        let mut state = self.0.lock_with_interrupts_off();
+        let mut state = self.0.lock_under(NoInterrupts::kept());
         let mut seen = Direct { registers, badge: 0, seen: SEEN };
         let partner = match step {
             Step::Call => match state.first_receiver() {
