@@ -1,7 +1,7 @@
 //! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: features ([`cpuid`]), page tables
 //! ([`paging`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt controllers ([`apic`],
 //! [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), instructions that access ports
-//! ([`port`]), and the serial port ([`uart`]).
+//! ([`port`]), traps ([`trap`]), and the serial port ([`uart`]).
 //!
 //! Nothing here accesses the machine; the nucleus does, with these numbers.
 #![cfg_attr(not(test), no_std)]
@@ -17,5 +17,6 @@ pub mod descriptor;
 pub mod ioapic;
 pub mod paging;
 pub mod port;
+pub mod trap;
 pub mod uart;
 pub mod xsave;

@@ -9,11 +9,7 @@ use crate::memory::{port_map, stacks::Stack};
 use core::{arch::asm, cell::UnsafeCell};
 use x86::descriptor::{self, TASK_STATE, TablePointer, TaskState};
 pub use x86::descriptor::{KERNEL_CODE, KERNEL_DATA, USER_32_CODE, USER_CODE, USER_DATA};
-
-/// Interrupt stack table entry (1 to 7) of double faults and machine checks.
-pub const IST_DOUBLE_FAULT: u8 = 1;
-/// Interrupt stack table entry of non-maskable interrupts.
-pub const IST_NMI: u8 = 2;
+use x86::trap::{IST_DOUBLE_FAULT, IST_NMI};
 
 #[repr(C, align(256))]
 struct Segments {

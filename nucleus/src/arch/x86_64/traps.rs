@@ -10,7 +10,7 @@
 //! interrupt from an exception; it lacks the error code, which shows in the alignment of the stack. Source: Intel SDM volume
 //! 3, chapter 6.
 use super::{
-    apic, cpu, fpu, gdt, paging, percpu,
+    apic, cpu, fpu, paging, percpu,
     registers::{pop_registers, push_registers},
     user, usercopy,
 };
@@ -23,35 +23,10 @@ use core::{
     arch::{asm, global_asm},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
-use x86::descriptor::{self, GateLevel, TablePointer};
-
-/// Registers of interrupted kernel code.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Frame {
-    r15: u64,
-    r14: u64,
-    r13: u64,
-    r12: u64,
-    rbp: u64,
-    rbx: u64,
-    r11: u64,
-    r10: u64,
-    r9: u64,
-    r8: u64,
-    rax: u64,
-    rcx: u64,
-    rdx: u64,
-    rsi: u64,
-    rdi: u64,
-    vector: u64,
-    error_code: u64,
-    rip: u64,
-    cs: u64,
-    rflags: u64,
-    rsp: u64,
-    ss: u64,
-}
+use x86::{
+    descriptor::TablePointer,
+    trap::{self, Frame},
+};
 
 global_asm!(
     ".macro skerry_save_registers",
@@ -133,22 +108,13 @@ unsafe extern "C" {
 /// The interrupt table. The boot processor writes it before any other runs; later only hardware reads it.
 static IDT: [[AtomicU64; 2]; 256] = [const { [const { AtomicU64::new(0) }; 2] }; 256];
 
-fn gate(vector: usize) -> [u64; 2] {
-    let stub = (&raw const skerry_stubs) as u64 + vector as u64 * 16;
-    let stack = match vector {
-        2 => gdt::IST_NMI,
-        8 | 18 => gdt::IST_DOUBLE_FAULT,
-        _ => 0,
-    };
-    let level = if matches!(vector, 3 | 4) { GateLevel::User } else { GateLevel::Kernel };
-    descriptor::gate(stub, gdt::KERNEL_CODE, stack, level)
-}
-
 /// Loads the interrupt table, the system call entry and extended state on this processor.
 pub fn init_cpu() {
     if percpu::cpu() == 0 {
         for (vector, words) in IDT.iter().enumerate() {
-            words.iter().zip(gate(vector)).for_each(|(word, value)| word.store(value, Relaxed));
+            let stub = (&raw const skerry_stubs) as u64 + vector as u64 * 16;
+            let gate = trap::gate(vector, stub);
+            words.iter().zip(gate).for_each(|(word, value)| word.store(value, Relaxed));
         }
     }
     let pointer = TablePointer::new(IDT.as_ptr() as u64, size_of_val(&IDT));
