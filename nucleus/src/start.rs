@@ -9,7 +9,7 @@ use crate::{
         acpi, apic, boot,
         bootinfo::{self, BootInfo},
         cpu, gdt, ioapic, iommu, pci, percpu, serial, smp, traps,
-        tsc::Measurement,
+        tsc::{self, Measurement},
     },
     memory, thread, time,
 };
@@ -64,16 +64,16 @@ fn init_memory(info: &BootInfo) -> Option<Measurement> {
         address => address,
     };
     apic::init(boot::phys_to_virt(local_apic));
-    let measurement = Measurement::start();
+    let measurement = tsc::start();
     let under_way = if measurement.is_short() {
-        time::set_rates(measurement.finish());
+        time::set_rates(tsc::finish(measurement));
         None
     } else {
         Some(measurement)
     };
     init_tables(info);
     apic::init(memory::map_device(local_apic, 4096));
-    under_way.map(Measurement::remapped)
+    under_way.map(tsc::remapped)
 }
 
 fn init_tables(info: &BootInfo) {
@@ -90,7 +90,7 @@ fn trace_and_devices(measurement: Option<Measurement>) {
     pci::init();
     iommu::init();
     if let Some(measurement) = measurement {
-        time::set_rates(measurement.finish());
+        time::set_rates(tsc::finish(measurement));
     }
     apic::init_cpu();
 }

@@ -78,6 +78,13 @@ pub enum Register {
     Memory(u64),
 }
 
+impl Register {
+    /// Returns the port, if the register is one.
+    pub fn port(self) -> Option<u16> {
+        if let Register::Port(port) = self { Some(port) } else { None }
+    }
+}
+
 /// The contents of the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tables {
