@@ -2,22 +2,29 @@
 //!
 //! Nothing here allocates: nodes are embedded in the queued items and reached through a [`Store`]. The heap
 //! ([`Heap`]) serves the fair class (key: virtual time) and timers (key: deadline); [`Fifo`] lists serve the
-//! real-time priorities; [`Ready`] is a processor's whole run queue. The caller locks. [`Share`] bounds the
+//! real-time priorities; [`Ready`] has all threads that wait for a processor; [`RunQueue`] is the processor's whole
+//! scheduler, which decides by the [`Entity`] of each thread. The caller locks, switches and interrupts. [`Share`] bounds the
 //! time of many threads together. Source: Fredman et al., "The pairing heap" (1986); Stoica's EEVDF and Linux
 //! CFS for virtual time.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod choose;
+mod entity;
 mod fifo;
 mod heap;
+mod queue;
 mod ready;
 mod share;
 mod weight;
 
 pub use choose::choose;
+pub use entity::{Entity, Load, Mode, Ticks};
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};
+pub use queue::{Entities, QueueState, Reason, RunQueue, TICK_NS, Tick};
 pub use ready::{
     Class, GRANULARITY_NS, PREEMPTIONS_MAX, PROTECTED_NS, Place, Ready, SLEEPER_CREDIT_NS,
     preempted_at, rebased_ns,

@@ -191,6 +191,12 @@ impl<K: Copy + Eq> Ready<K> {
         self.waited_ns(rebased_ns(virtual_ns, from_ns, self.smallest_ns))
     }
 
+    /// Returns whether an item at `virtual_ns` may overtake waiting items: it did not run far ahead of them.
+    #[inline(always)]
+    pub fn may_overtake(&self, virtual_ns: u64) -> bool {
+        virtual_ns < self.smallest_ns + GRANULARITY_NS
+    }
+
     /// Returns the virtual time for a thread that runs in the place of one at `virtual_ns`. A server works for its client, but
     /// a client that ran far ahead must not keep its server from others for long.
     #[inline(always)]

@@ -80,12 +80,7 @@ impl Threads<Ref> for Seen {
     }
     #[inline]
     fn lend(&mut self, client: Ref, server: Ref) {
-        let (client, server) = (client.get(), server.get());
-        let lent = client.policy.load(Relaxed);
-        let own = server.policy.load(Relaxed);
-        if lent != own && client.policy().rank() > server.policy().rank() {
-            server.policy.store(lent, Relaxed);
-        }
+        client.get().entity.lend_policy(&server.get().entity);
     }
 }
 
@@ -174,7 +169,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error`].
     pub fn receive(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
-        take_own_policy();
+        current().entity.take_own_policy();
         self.step(message, wait, |endpoint, seen, me| endpoint.receive(seen, me))
     }
 
@@ -183,7 +178,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::NoCaller`].
     pub fn reply(&self, message: &mut Message) -> Result<(), Error> {
-        take_own_policy();
+        current().entity.take_own_policy();
         self.step(message, Wait::default(), |endpoint, seen, me| endpoint.reply(seen, me))
     }
 
@@ -193,7 +188,7 @@ impl Endpoint {
     /// [`Error`].
     #[inline]
     pub fn reply_and_receive(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
-        take_own_policy();
+        current().entity.take_own_policy();
         self.step(message, wait, |endpoint, seen, me| endpoint.reply_and_receive(seen, me))
     }
 
@@ -293,14 +288,4 @@ pub(super) fn wake(one: Ref, other: Option<Ref>) -> u8 {
         scheduler::unblock(other.get());
     }
     SIGNALLED
-}
-
-/// Restores the thread's own policy: a client's loan ends with the work for it.
-#[inline]
-fn take_own_policy() {
-    let me = current();
-    let own = me.own_policy.load(Relaxed);
-    if me.policy.load(Relaxed) != own {
-        me.policy.store(own, Relaxed);
-    }
 }

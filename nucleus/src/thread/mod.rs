@@ -45,7 +45,7 @@ use ipc::{Party, Serving};
 use parked::Parking;
 pub use parked::{Fast, Step, finish_parked, let_pass, serve_at};
 pub use processor::{IS_LOCKED_OFFSET, online_mask, processor_times, runnable};
-use runqueue::{Class, Node, Share};
+use runqueue::{Entities, Entity, Node, Share};
 pub use sampling::{sample_every, sample_interrupt};
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
@@ -93,21 +93,13 @@ pub struct Thread {
     state: AtomicU8,
     /// Time at which the thread last gave its processor up to wait, except by passing to a thread of its component.
     blocked_at_ns: AtomicU64,
-    policy: AtomicU32,
-    /// The value of `policy` when no caller lends a better one.
-    own_policy: AtomicU32,
-    /// The share of its component; `None` without a limit.
-    share: Option<Arc<Share>>,
-    /// The thread runs an handler, and may hold locks that others want.
-    is_attending: AtomicBool,
+    entity: Entity,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
     cpu: AtomicU32,
     /// The thread runs or is queued; false once it blocked and left its processor.
     is_on_queue: AtomicBool,
     node: UnsafeCell<Node<Ref>>,
-    virtual_ns: AtomicU64,
-    slice_ticks: AtomicU32,
     /// Links in a wait bucket, guarded by the bucket's lock.
     waiter: UnsafeCell<Waiter>,
     outcome: AtomicU8,
@@ -136,13 +128,6 @@ pub struct Thread {
     space: UnsafeCell<Option<Arc<Inner>>>,
     /// Extended state of the thread's program.
     pub extended: fpu::State,
-    run_ns: AtomicU64,
-    user_ticks: AtomicU64,
-    system_ticks: AtomicU64,
-    voluntary_switches: AtomicU64,
-    forced_switches: AtomicU64,
-    /// Number of times that it was preempted since it last blocked or yielded.
-    preemptions: AtomicU32,
     #[cfg(feature = "check")]
     held: UnsafeCell<sync::check::HeldLocks>,
     name: [u8; 16],
@@ -171,13 +156,28 @@ impl Ref {
     }
 }
 
-/// The links of threads in run queues.
-struct QueueNodes;
+/// Threads as their run queues see them.
+#[derive(Debug)]
+struct Queued;
 
-impl runqueue::Store<Ref> for QueueNodes {
+impl runqueue::Store<Ref> for Queued {
     fn node(&mut self, of: Ref) -> &mut Node<Ref> {
         // SAFETY: the run queue's lock is held, and nobody holds another node's reference meanwhile.
         unsafe { &mut *of.get().node.get() }
+    }
+}
+
+impl Entities<Ref> for Queued {
+    #[inline(always)]
+    fn entity(&self, of: Ref) -> &Entity {
+        &of.get().entity
+    }
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        time::now_ns()
+    }
+    fn note_over_share(&self, of: Ref) {
+        trace::point("over-share", of.get().number, of.get().entity.run_ns.load(Relaxed));
     }
 }
 
@@ -209,9 +209,7 @@ impl Thread {
             stack,
             body: UnsafeCell::new(body),
             state: AtomicU8::new(BLOCKED),
-            policy: AtomicU32::new(policy.pack()),
-            own_policy: AtomicU32::new(policy.pack()),
-            share,
+            entity: Entity::new(policy, share),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
             told: AtomicU32::new(NOT_TOLD),
@@ -233,36 +231,6 @@ impl Thread {
     /// Returns whether the thread runs a program: it has an address space and is not a component's.
     fn is_program(&self) -> bool {
         !self.space_pointer.load(Relaxed).is_null() && !self.is_component()
-    }
-
-    fn policy(&self) -> Policy {
-        Policy::unpack(self.policy.load(Relaxed)).unwrap_or_default()
-    }
-
-    /// Returns whether the thread's component has used up its share of the present period. This does not count while the
-    /// thread runs an handler.
-    #[inline(always)]
-    fn is_over_share(&self) -> bool {
-        let is_over = |share: &Share| share.is_used_up(time::now_ns);
-        self.share.as_deref().is_some_and(is_over) && !self.is_attending.load(Relaxed)
-    }
-
-    /// Notes that the thread must wait because its component is over its share.
-    #[cold]
-    fn note_over_share(&self) {
-        if self.share.as_ref().is_some_and(|share| share.refuse(time::now_ns())) {
-            trace::point("over-share", self.number, self.run_ns.load(Relaxed));
-        }
-    }
-
-    /// Returns the thread's real-time priority; 0 if it is scheduled fairly.
-    fn real_time(&self) -> u8 {
-        Policy::real_time_of(self.policy.load(Relaxed))
-    }
-
-    /// Returns the class in which the thread is queued.
-    fn class(&self) -> Class {
-        if self.is_over_share() { Class::SUNK } else { Class::of(self.real_time()) }
     }
 
     /// Claims the thread, if it is blocked: the caller may then wake it. `outcome` is the result of its wait.
@@ -510,10 +478,7 @@ pub fn note_user_interrupted(is_so: bool) {
 /// Changes the scheduling policy of thread `number`.
 pub fn set_policy(number: u64, policy: Policy) {
     if let Some(thread) = table::find(number) {
-        scheduler::change(&thread, |thread| {
-            thread.policy.store(policy.pack(), Relaxed);
-            thread.own_policy.store(policy.pack(), Relaxed);
-        });
+        scheduler::change(&thread, |thread| thread.entity.set_policy(policy));
     }
 }
 
@@ -537,15 +502,10 @@ pub fn set_affinity(number: u64, affinity: u64) -> bool {
 pub fn cpu_time(number: u64) -> Option<CpuTime> {
     let thread = table::find(number)?;
     let run_ns = scheduler::run_ns(&thread);
-    let (user, system) = (thread.user_ticks.load(Relaxed), thread.system_ticks.load(Relaxed));
-    let user_ns = program::user_ns(run_ns, user, system);
     Some(CpuTime {
-        user_ns,
-        system_ns: run_ns - user_ns,
-        voluntary_switches: thread.voluntary_switches.load(Relaxed),
-        forced_switches: thread.forced_switches.load(Relaxed),
         processor: thread.cpu.load(Relaxed),
         is_runnable: matches!(thread.state.load(Relaxed), RUNNABLE | WAKING),
         is_interruptible: thread.state.load(Relaxed) == INTERRUPTIBLE,
+        ..thread.entity.cpu_time(run_ns)
     })
 }

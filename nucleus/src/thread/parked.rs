@@ -233,7 +233,7 @@ impl Endpoint {
             && registers.r12 == NO_HANDLE
             && !percpu::needs_reschedule()
             // A client's loan of its policy ends with the reply.
-            && !has_loan(step, me, me.policy.load(Relaxed));
+            && !has_loan(step, me, me.entity.policy.load(Relaxed));
         if !may_park {
             return Fast::NotDone;
         }
@@ -290,7 +290,7 @@ impl Endpoint {
             Step::ReplyAndReceive if state.is_quiet() => *seen.serving(Ref::of(me)),
             Step::ReplyAndReceive => return Fast::Busy,
         };
-        let (loaded, policy) = (percpu::ready_space(), me.policy.load(Relaxed));
+        let (loaded, policy) = (percpu::ready_space(), me.entity.policy.load(Relaxed));
         let is_near = partner
             .is_some_and(|partner| partner.get().space_pointer.load(Relaxed).cast() == loaded);
         if !is_near && (loaded.is_null() || has_loan(step, me, policy) || !may_cross()) {
@@ -304,7 +304,7 @@ impl Endpoint {
         let (next, cpu) = (partner.get(), percpu::cpu() as u32);
         // A space is ready if no other thread wants the processor, which is also true for a thread of the same policy.
         if next.parking.home.load(Relaxed) != cpu
-            || next.policy.load(Relaxed) != policy
+            || next.entity.policy.load(Relaxed) != policy
             || !next.is_parked_plainly()
         {
             return Fast::NotDone;
@@ -405,7 +405,7 @@ fn hand_over(step: Step, me: &Thread, next: &Thread) {
     if next.parking.home.load(Relaxed) == cpu {
         let here = this();
         here.lock();
-        if !may_leave(me) || here.has_real_time() {
+        if !may_leave(me) || here.queue().has_real_time() {
             return here.unlock();
         }
         share_time(step, here, me, next);
@@ -416,19 +416,19 @@ fn hand_over(step: Step, me: &Thread, next: &Thread) {
 /// Returns whether `me`, whose policy is `policy` now, has it as a loan that ends with the step.
 #[inline(always)]
 fn has_loan(step: Step, me: &Thread, policy: u32) -> bool {
-    step == Step::ReplyAndReceive && me.own_policy.load(Relaxed) != policy
+    step == Step::ReplyAndReceive && me.entity.own_policy.load(Relaxed) != policy
 }
 
 /// Gives `next` the virtual time of `me`, which works for it, or for which it works, and notes when `me` blocked.
 #[inline(always)]
 fn share_time(step: Step, here: &Processor, me: &Thread, next: &Thread) {
-    let virtual_ns = me.virtual_ns.load(Relaxed);
+    let virtual_ns = me.entity.virtual_ns.load(Relaxed);
     let virtual_ns = match step {
-        Step::Call => here.queue().ready.lent_ns(virtual_ns),
-        Step::ReplyAndReceive => virtual_ns.max(next.virtual_ns.load(Relaxed)),
+        Step::Call => here.queue().lent_ns(virtual_ns),
+        Step::ReplyAndReceive => virtual_ns.max(next.entity.virtual_ns.load(Relaxed)),
     };
-    next.virtual_ns.store(virtual_ns, Relaxed);
-    me.blocked_at_ns.store(here.queue().charged_at_ns, Relaxed);
+    next.entity.virtual_ns.store(virtual_ns, Relaxed);
+    me.blocked_at_ns.store(here.queue().charged_at_ns(), Relaxed);
 }
 
 /// Loads the space of `next`, which is to run on `cpu`, this processor, and makes it ready.
@@ -445,17 +445,16 @@ fn load_space(data: &PerCpu, next: &Thread, cpu: u32) {
 /// `me` blocks, or at the next tick (if it is not ahead). Interrupts are off.
 #[inline(always)]
 fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
-    let ahead_ns = me.virtual_ns.load(Relaxed).saturating_sub(next.virtual_ns.load(Relaxed));
-    let policy = me.policy.load(Relaxed);
-    let is_like_us = next.policy.load(Relaxed) == policy
+    let ahead_ns =
+        me.entity.virtual_ns.load(Relaxed).saturating_sub(next.entity.virtual_ns.load(Relaxed));
+    let policy = me.entity.policy.load(Relaxed);
+    let is_like_us = next.entity.policy.load(Relaxed) == policy
         && Policy::is_fair(policy)
         && ahead_ns <= SLEEPER_CREDIT_NS + GRANULARITY_NS;
     let here = this();
     if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
         here.lock();
-        // A thread that ran far ahead of waiting threads does not overtake them.
-        let most_ns = here.queue().ready.smallest_ns() + GRANULARITY_NS;
-        let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
+        let is_queued = here.queue().enqueue_next(Ref::of(next));
         if is_queued {
             next.is_on_queue.store(true, Relaxed);
             next.state.store(RUNNABLE, SeqCst);
@@ -472,9 +471,9 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
 /// The lock of `here` is held.
 #[inline(always)]
 fn next_of(here: &Processor, me: &Thread) -> Option<&'static Thread> {
-    let next = here.queue().ready.next().map(Ref::get);
-    let next = next.filter(|_| may_leave(me) && !here.has_real_time())?;
-    here.dequeue_next();
+    let next = here.queue().next().map(Ref::get);
+    let next = next.filter(|_| may_leave(me) && !here.queue().has_real_time())?;
+    here.queue().dequeue_next();
     // From now on both share their time, as a client and its server do.
     share_time(Step::ReplyAndReceive, here, me, next);
     Some(next)
@@ -515,15 +514,14 @@ fn take_over(
     next: &Thread,
     cpu: u32,
 ) -> *mut Registers {
-    let queue = here.queue();
     me.is_on_queue.store(false, Relaxed);
-    me.voluntary_switches.store(me.voluntary_switches.load(Relaxed) + 1, Relaxed);
+    me.entity.voluntary_switches.store(me.entity.voluntary_switches.load(Relaxed) + 1, Relaxed);
     me.parking.home.store(cpu, Relaxed);
     next.is_on_queue.store(true, Relaxed);
     next.state.store(RUNNABLE, Relaxed);
     next.parking.home.store(NOWHERE, Relaxed);
-    here.switches.store(here.switches.load(Relaxed) + 1, Relaxed);
-    queue.current = Ref::of(next);
+    here.load.switches.store(here.load.switches.load(Relaxed) + 1, Relaxed);
+    here.queue().set_current(Ref::of(next));
     data.current.store(ptr::from_ref(next).cast_mut().cast(), Relaxed);
     data.kernel_rsp.store(next.parking.kernel_stack.load(Relaxed), Relaxed);
     data.registers_end.store(next.parking.registers_end.load(Relaxed), Relaxed);

@@ -6,9 +6,8 @@
 //! (CFS); last are those whose component has used up its share of the period (`runqueue::Share`), whatever their policy.
 //! Locks: two processors' locks are held at once only if the second was taken by trying.
 use super::{
-    BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
-    current_pointer,
-    processor::{PROCESSORS, Processor, Queue, may_run, processor, this},
+    BLOCKED, DEAD, INTERRUPTIBLE, Policy, RUNNABLE, Ref, Thread, WAKING, current, current_pointer,
+    processor::{PROCESSORS, Processor, may_run, processor, this},
     timers,
 };
 use crate::{
@@ -20,19 +19,14 @@ use crate::{
 use alloc::{boxed::Box, sync::Arc};
 use core::{
     arch::asm,
-    cell::UnsafeCell,
     ptr,
     sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+        AtomicPtr,
         Ordering::{Relaxed, Release, SeqCst},
         fence,
     },
 };
-use program::Turn;
-use runqueue::{Class, Place, Ready, rebased_ns};
-
-/// Ticks of a round-robin slice.
-const ROUND_ROBIN_TICKS: u32 = (Policy::SLICE_NS / timers::TICK_NS) as u32;
+use runqueue::{Mode, Place, Reason, TICK_NS};
 
 /// Makes this processor's scheduler; the caller becomes its idle thread. Interrupts are off.
 pub fn init_cpu() {
@@ -40,24 +34,8 @@ pub fn init_cpu() {
     let idle = Arc::new(Thread::new(0, "idle", Policy::Fair { nice: 19 }, None, None, None));
     idle.state.store(RUNNABLE, Relaxed);
     idle.is_on_queue.store(true, Relaxed);
-    let current = Ref::of(&idle);
     percpu::this().current.store(Arc::as_ptr(&idle).cast_mut().cast(), Relaxed);
-    let made = Box::new(Processor {
-        is_locked: AtomicBool::new(false),
-        queue: UnsafeCell::new(Queue {
-            ready: Ready::new(),
-            current,
-            charged_at_ns: time::now_ns(),
-        }),
-        idle,
-        queued: AtomicU32::new(0),
-        is_idle: AtomicBool::new(true),
-        idle_ns: AtomicU64::new(0),
-        user_ticks: AtomicU64::new(0),
-        system_ticks: AtomicU64::new(0),
-        busy_ns: AtomicU64::new(0),
-        switches: AtomicU64::new(0),
-    });
+    let made = Box::new(Processor::new(idle));
     let made = Box::into_raw(made);
     percpu::this().processor.store(made.cast(), Relaxed);
     PROCESSORS[cpu].store(made, Release);
@@ -87,12 +65,6 @@ pub fn idle() -> ! {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
-    Blocked,
-    Preempted,
-}
-
 /// Gives the processor to the best thread, which may be the caller if that is runnable. Interrupts are off.
 fn switch_away(reason: Reason) {
     let me = current();
@@ -100,29 +72,18 @@ fn switch_away(reason: Reason) {
     here.lock();
     percpu::this().need_resched.store(0, Relaxed);
     let now_ns = time::now_ns();
-    here.charge(now_ns);
-    let is_idle_thread = ptr::eq(me, &raw const *here.idle);
+    here.queue().charge(now_ns);
     match me.state.load(SeqCst) {
-        RUNNABLE if is_idle_thread => {}
+        RUNNABLE if here.queue().idle() == Ref::of(me) => {}
         RUNNABLE => {
-            let place = match (reason, me.policy()) {
-                (Reason::Preempted, Policy::Fifo(_)) => Place::Front,
-                (Reason::Preempted, Policy::RoundRobin(_))
-                    if me.slice_ticks.load(Relaxed) < ROUND_ROBIN_TICKS =>
-                {
-                    Place::Front
-                }
-                _ => Place::Back,
-            };
-            me.slice_ticks.store(0, Relaxed);
+            let place = here.queue().place_of(Ref::of(me), reason);
             if !may_run(me, percpu::cpu()) {
                 return move_away(here, me);
             }
-            if here.queued.load(Relaxed) == 0 {
-                here.unlock();
-                return;
+            if here.load.queued() == 0 {
+                return here.unlock();
             }
-            here.enqueue(me, place);
+            here.queue().enqueue(Ref::of(me), place);
         }
         _ => {
             me.blocked_at_ns.store(now_ns, Relaxed);
@@ -149,18 +110,15 @@ static MOVING: [AtomicPtr<Thread>; percpu::MAX_CPUS] =
 
 /// Takes the thread to run next from the queue or from another processor's queue, or else the idle thread. The lock is held.
 fn pick(here: &'static Processor) -> Ref {
-    if let Some(best) = here.best() {
-        here.dequeue(best.get());
-        return best;
-    }
-    steal(here).unwrap_or(Ref::of(&here.idle))
+    let best = here.queue().take_best();
+    best.or_else(|| steal(here)).unwrap_or_else(|| here.queue().idle())
 }
 
 /// Takes a thread that waits on another processor. The lock of `here` is held.
 fn steal(here: &'static Processor) -> Option<Ref> {
     let cpu = percpu::cpu();
     for other in (1..smp::online()).map(|step| (cpu + step) % smp::online()) {
-        let Some(victim) = processor(other).filter(|victim| victim.queued.load(Relaxed) > 0) else {
+        let Some(victim) = processor(other).filter(|victim| victim.load.queued() > 0) else {
             continue;
         };
         if !victim.try_lock() {
@@ -168,13 +126,9 @@ fn steal(here: &'static Processor) -> Option<Ref> {
             percpu::this().want_reschedule();
             continue;
         }
-        let ready = &victim.queue().ready;
-        let found = ready.find(&mut QueueNodes, |thread| may_run(thread.get(), cpu));
-        let (from_ns, to_ns) = (ready.smallest_ns(), here.queue().ready.smallest_ns());
+        let to_ns = here.queue().smallest_ns();
+        let found = victim.queue().take_for(to_ns, |thread| may_run(thread.get(), cpu));
         if let Some(thread) = found {
-            victim.dequeue(thread.get());
-            let virtual_ns = rebased_ns(thread.get().virtual_ns.load(Relaxed), from_ns, to_ns);
-            thread.get().virtual_ns.store(virtual_ns, Relaxed);
             thread.get().cpu.store(cpu as u32, Relaxed);
         }
         victim.unlock();
@@ -189,23 +143,10 @@ fn steal(here: &'static Processor) -> Option<Ref> {
 fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reason: Reason) {
     let next = next.get();
     if ptr::eq(next, me) {
-        here.unlock();
-        return;
+        return here.unlock();
     }
-    let queue = here.queue();
-    let is_idle = ptr::eq(next, &raw const *here.idle);
-    here.is_idle.store(is_idle, Relaxed);
-    here.switches.store(here.switches.load(Relaxed) + 1, Relaxed);
-    let is_blocked = reason == Reason::Blocked;
-    let counter = if is_blocked { &me.voluntary_switches } else { &me.forced_switches };
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
-    me.preemptions.store(if is_blocked { 0 } else { me.preemptions.load(Relaxed) + 1 }, Relaxed);
-    queue.current = Ref::of(next);
-    if !is_idle {
-        if next.real_time() == 0 {
-            queue.ready.note_smallest(&mut QueueNodes, next.virtual_ns.load(Relaxed));
-        }
-        timers::program(now_ns + timers::TICK_NS);
+    if here.queue().begin(Ref::of(me), Ref::of(next), reason) {
+        timers::program(now_ns + TICK_NS);
     }
     me.extended.save_if_live();
     percpu::forget_ready_space();
@@ -265,7 +206,7 @@ pub fn start(thread: Arc<Thread>) {
     let _off = NoInterrupts::new();
     if let Some(here) = processor(percpu::cpu()) {
         here.lock();
-        thread.virtual_ns.store(here.queue().ready.smallest_ns(), Relaxed);
+        thread.entity.virtual_ns.store(here.queue().smallest_ns(), Relaxed);
         here.unlock();
     }
     thread.state.store(WAKING, SeqCst);
@@ -290,20 +231,19 @@ pub fn hand_over(next: &Thread) {
     let has_left = next.cpu.load(Relaxed) == cpu as u32 || has_left(next);
     here.lock();
     let is_blocked = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE);
-    let highest = here.queue().ready.highest();
-    let is_best = highest.is_none_or(|highest| highest <= next.real_time());
+    let is_best = here.queue().may_go_first(Ref::of(next));
     if !(has_left && is_blocked && is_best && may_run(next, cpu)) {
         here.unlock();
         unblock(next);
         return block();
     }
     let now_ns = time::now_ns();
-    here.charge(now_ns);
+    here.queue().charge(now_ns);
     me.blocked_at_ns.store(now_ns, Relaxed);
     me.is_on_queue.store(false, Relaxed);
     next.cpu.store(cpu as u32, Relaxed);
-    let lent_ns = here.queue().ready.lent_ns(me.virtual_ns.load(Relaxed));
-    next.virtual_ns.fetch_max(lent_ns, Relaxed);
+    let lent_ns = here.queue().lent_ns(me.entity.virtual_ns.load(Relaxed));
+    next.entity.virtual_ns.fetch_max(lent_ns, Relaxed);
     next.is_on_queue.store(true, Release);
     next.state.store(RUNNABLE, Relaxed);
     switch_to(here, me, Ref::of(next), now_ns, Reason::Blocked);
@@ -338,7 +278,7 @@ pub fn unblock(thread: &Thread) {
 /// Chooses the processor for a thread that is about to run.
 pub(super) fn choose(thread: &Thread) -> usize {
     let last = thread.cpu.load(Relaxed) as usize;
-    let is_idle = |cpu: usize| processor(cpu).is_some_and(Processor::is_free);
+    let is_idle = |cpu: usize| processor(cpu).is_some_and(|one| one.load.is_free());
     let online = smp::online();
     if online == 1 {
         return percpu::cpu();
@@ -358,14 +298,11 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     let mut from_ns = None;
     if !ptr::eq(home, target) {
         home.lock();
-        from_ns = Some(home.queue().ready.smallest_ns());
+        from_ns = Some(home.queue().smallest_ns());
         home.unlock();
     }
     target.lock();
-    let ready = &target.queue().ready;
-    let from_ns = from_ns.unwrap_or(ready.smallest_ns());
-    let woken_ns = ready.woken_ns(thread.virtual_ns.load(Relaxed), from_ns);
-    thread.virtual_ns.store(woken_ns, Relaxed);
+    target.queue().admit(Ref::of(thread), from_ns);
     thread.cpu.store(cpu as u32, Relaxed);
     // Stored before the affinity is read: a thread that changes the affinity reads this afterwards ([`change`]).
     thread.is_on_queue.store(true, SeqCst);
@@ -375,12 +312,12 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
         return false;
     }
     thread.state.store(RUNNABLE, SeqCst);
-    target.enqueue(thread, Place::Back);
-    let preempted_at = target.preempted_at(thread);
+    target.queue().enqueue(Ref::of(thread), Place::Back);
+    let preempted_at = target.queue().preempted_at(Ref::of(thread));
     let is_here = cpu == percpu::cpu();
     // A thread that wakes another fair thread is often about to wait for it, so waiting saves a switch. Preempting it might
     // also stop it with a lock held that others wait for.
-    let is_later = thread.real_time() == 0 && !target.is_idle.load(Relaxed);
+    let is_later = thread.entity.real_time() == 0 && !target.load.is_idle();
     match (preempted_at, is_later) {
         (None, _) => {}
         (Some(at_ns @ 1..), _) if is_here && percpu::this().need_resched.load(Relaxed) == 0 => {
@@ -430,7 +367,7 @@ pub fn preempt_from_interrupt() {
         && data.interrupt_nesting.load(Relaxed) == 0
         && !current_pointer().is_null();
     // The idle thread checks by itself as soon as it continues.
-    if may && !this().is_idle.load(Relaxed) {
+    if may && !this().load.is_idle() {
         reschedule();
     }
 }
@@ -441,11 +378,8 @@ pub fn yield_now() {
     let me = current();
     let here = this();
     here.lock();
-    here.charge(time::now_ns());
-    me.slice_ticks.store(ROUND_ROBIN_TICKS, Relaxed);
-    if let Some(first_ns) = here.queue().ready.first_ns(&mut QueueNodes) {
-        me.virtual_ns.fetch_max(first_ns + 1, Relaxed);
-    }
+    here.queue().charge(time::now_ns());
+    here.queue().step_back(Ref::of(me));
     here.unlock();
     switch_away(Reason::Blocked);
 }
@@ -453,37 +387,20 @@ pub fn yield_now() {
 /// Handles the tick of a busy processor. Returns whether it is busy. Interrupts are off.
 pub fn tick(now_ns: u64) -> bool {
     let Some(here) = processor(percpu::cpu()) else { return false };
-    if here.is_idle.load(Relaxed) {
+    if here.load.is_idle() {
         return false;
     }
-    let me = current();
     let is_user = percpu::this().user_interrupted.load(Relaxed) != 0;
-    let (mine, all) = if is_user {
-        (&me.user_ticks, &here.user_ticks)
-    } else {
-        (&me.system_ticks, &here.system_ticks)
-    };
-    mine.store(mine.load(Relaxed) + 1, Relaxed);
-    all.store(all.load(Relaxed) + 1, Relaxed);
+    let mode = if is_user { Mode::User } else { Mode::System };
     here.lock();
-    here.charge(now_ns);
-    here.raise(now_ns);
-    let slice = me.slice_ticks.load(Relaxed) + 1;
-    me.slice_ticks.store(slice, Relaxed);
-    let best = here.best();
-    let next = best.and_then(|best| {
-        let is_behind = best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed);
-        let turn = Turn { is_behind, is_slice_over: slice >= ROUND_ROBIN_TICKS };
-        let class = here.queue().ready.class_of(&mut QueueNodes, best);
-        me.class().gives_way(class, || me.policy().is_turn_over(turn)).then_some(class)
-    });
+    let tick = here.queue().tick(Ref::of(current()), mode, now_ns);
     here.unlock();
-    match next {
-        Some(Class::FAIR) if me.class() == Class::FAIR => percpu::this().want_reschedule_lazily(),
+    match tick.gives_way_to {
+        Some(_) if tick.is_lazy => percpu::this().want_reschedule_lazily(),
         Some(_) => percpu::this().want_reschedule(),
         None => {}
     }
-    if best.is_some() {
+    if tick.is_contended {
         call_idle();
     }
     true
@@ -491,8 +408,7 @@ pub fn tick(now_ns: u64) -> bool {
 
 /// Wakes an idle processor so that it may steal.
 fn call_idle() {
-    let idle = (0..smp::online())
-        .find(|&cpu| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed)));
+    let idle = (0..smp::online()).find(|&cpu| processor(cpu).is_some_and(|one| one.load.is_idle()));
     if let Some(cpu) = idle {
         percpu::of(cpu).want_reschedule();
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
@@ -505,7 +421,7 @@ pub fn interrupt_if_running(thread: &Thread) {
     let cpu = thread.cpu.load(Relaxed) as usize;
     let Some(processor) = processor(cpu).filter(|_| cpu != percpu::cpu()) else { return };
     processor.lock();
-    let is_running = ptr::eq(processor.queue().current.get(), thread);
+    let is_running = processor.queue().is_running(Ref::of(thread));
     processor.unlock();
     if is_running {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
@@ -533,7 +449,7 @@ fn lock_home(thread: &Thread) -> Option<(&'static Processor, bool)> {
 pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
     let _off = NoInterrupts::new();
     let (home, _) = lock_home(thread)?;
-    let seen = look(ptr::eq(home.queue().current.get(), thread));
+    let seen = look(home.queue().is_running(Ref::of(thread)));
     home.unlock();
     Some(seen)
 }
@@ -556,10 +472,10 @@ pub fn change(thread: &Thread, act: impl Fn(&Thread)) {
 fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
     let _off = NoInterrupts::new();
     let Some((home, is_on_queue)) = lock_home(thread) else { return true };
-    let is_running = ptr::eq(home.queue().current.get(), thread);
+    let is_running = home.queue().is_running(Ref::of(thread));
     let is_queued = is_on_queue && !is_running;
     if is_queued {
-        home.dequeue(thread);
+        home.queue().dequeue(Ref::of(thread));
     }
     act(thread);
     let cpu = thread.cpu.load(Relaxed) as usize;
@@ -568,7 +484,7 @@ fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
         thread.is_on_queue.store(false, Relaxed);
         thread.state.store(WAKING, SeqCst);
     } else if is_queued {
-        home.enqueue(thread, Place::Back);
+        home.queue().enqueue(Ref::of(thread), Place::Back);
     }
     home.unlock();
     if is_queued && must_move {
@@ -585,12 +501,12 @@ fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
 /// Returns the processor time that `thread` has used, up to now if it runs.
 pub fn run_ns(thread: &Thread) -> u64 {
     let _off = NoInterrupts::new();
-    let used_ns = thread.run_ns.load(Relaxed);
+    let used_ns = thread.entity.run_ns.load(Relaxed);
     let Some(home) = processor(thread.cpu.load(Relaxed) as usize) else { return used_ns };
     home.lock();
-    if ptr::eq(home.queue().current.get(), thread) {
-        home.charge(time::now_ns());
+    if home.queue().is_running(Ref::of(thread)) {
+        home.queue().charge(time::now_ns());
     }
     home.unlock();
-    thread.run_ns.load(Relaxed)
+    thread.entity.run_ns.load(Relaxed)
 }

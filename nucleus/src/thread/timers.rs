@@ -6,10 +6,8 @@
 use super::{Ref, Thread, TimerNodes, scheduler, wait};
 use crate::{arch::percpu, spin::SpinLock, time};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use runqueue::Heap;
+use runqueue::{Heap, TICK_NS};
 
-/// Time between ticks of a busy processor.
-pub const TICK_NS: u64 = 4_000_000;
 const NEVER: u64 = u64::MAX;
 
 static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] =

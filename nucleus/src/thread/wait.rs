@@ -211,10 +211,10 @@ impl HandledWord {
     /// The caller does not sink during the call; if it should have, it does afterwards.
     fn call(&self) {
         let me = current();
-        let was_attending = me.is_attending.swap(true, Relaxed);
+        let was_attending = me.entity.is_attending.swap(true, Relaxed);
         (self.handler)();
-        me.is_attending.store(was_attending, Relaxed);
-        if me.is_over_share() {
+        me.entity.is_attending.store(was_attending, Relaxed);
+        if me.entity.is_over_share(time::now_ns) {
             let _off = NoInterrupts::new();
             scheduler::reschedule();
         }

@@ -9,6 +9,7 @@ use super::{BLOCKED, Policy, Sleep, dump, park, spawn, table, wait};
 use crate::{params, time};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
+use runqueue::Entity;
 use text::{Survey, Watch};
 
 const LOOK_EVERY_NS: u64 = 500_000_000;
@@ -25,7 +26,8 @@ fn survey() -> Survey {
         if !thread.is_program() {
             continue;
         }
-        let steps = thread.user_ticks.load(Relaxed) + thread.voluntary_switches.load(Relaxed);
+        let Entity { ticks, voluntary_switches, .. } = &thread.entity;
+        let steps = ticks.user.load(Relaxed) + voluntary_switches.load(Relaxed);
         let since_ns = thread.blocked_at_ns.load(Relaxed);
         let is_stuck =
             thread.state.load(Relaxed) == BLOCKED && wait::deadline_ns(&thread).is_none();
