@@ -2,22 +2,17 @@
 //!
 //! Lines come through the `log` crate. One raw lock guards ring and UART. It is taken with interrupts
 //! off, and no other lock is taken under it; a panic breaks it ([`break_lock`]).
-use crate::{
-    arch::{cpu, serial},
-    spin::NoInterrupts,
-};
+use crate::{arch::serial, spin::NoInterrupts};
 use alloc::vec::Vec;
-use core::{
-    fmt::Write,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use core::fmt::Write;
+use sync::spin::ByteLock;
 use text::{Pieces, Tail};
 
 /// Size of the kept part of the log, in bytes.
 pub const RING_BYTES: usize = 64 * 1024;
 
 static TAIL: Tail<RING_BYTES> = Tail::new();
-static LOCK: AtomicBool = AtomicBool::new(false);
+static LOCK: ByteLock = ByteLock::new();
 
 struct Held {
     _off: NoInterrupts,
@@ -26,17 +21,14 @@ struct Held {
 impl Held {
     fn take() -> Held {
         let _off = NoInterrupts::new();
-        while LOCK.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
-        {
-            cpu::relax();
-        }
+        LOCK.take();
         Held { _off }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        LOCK.store(false, Ordering::Release);
+        LOCK.release();
     }
 }
 
@@ -109,5 +101,5 @@ pub fn contents() -> (u64, Vec<u8>) {
 /// # Safety
 /// Only while panicking, when every other processor is stopped or its log output does not matter.
 pub unsafe fn break_lock() {
-    LOCK.store(false, Ordering::Release);
+    LOCK.release();
 }

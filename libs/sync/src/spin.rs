@@ -1,5 +1,5 @@
 //! The nucleus's spin lock: a test-and-test-and-set word with class, statistics and checks ([`RawSpin`]), and the value that it
-//! guards ([`Lock`]).
+//! guards ([`Lock`]); and a plain one ([`ByteLock`]).
 //!
 //! Only the nucleus spins. A *hold-off* keeps interrupts or preemption off as long as the lock is held, from before the lock is
 //! taken until after it is released.
@@ -15,6 +15,7 @@ use core::{
     fmt,
     marker::PhantomData,
     ops::{Deref, DerefMut},
+    sync::atomic::AtomicBool,
 };
 
 /// The word and the class of a spin lock. It has no data of its own.
@@ -89,6 +90,46 @@ impl<P: Platform> RawSpin<P> {
     #[cfg(feature = "check")]
     fn address(&self) -> usize {
         (&raw const self.word).addr()
+    }
+}
+
+/// A spin lock of one byte, without class and checks: for what is locked at each switch or in a panic.
+#[derive(Debug, Default)]
+pub struct ByteLock(AtomicBool);
+
+impl ByteLock {
+    /// Makes a free lock.
+    pub const fn new() -> ByteLock {
+        ByteLock(AtomicBool::new(false))
+    }
+
+    /// Spins until the lock is taken. The loop is inlined too, because a call would cost the paths on which it is free the
+    /// saving of registers.
+    #[inline(always)]
+    pub fn take(&self) {
+        while self.0.swap(true, Acquire) {
+            while self.0.load(Relaxed) {
+                core::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Takes the lock if it is free. Returns whether it did.
+    #[inline]
+    pub fn try_take(&self) -> bool {
+        self.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+    }
+
+    /// Releases the lock.
+    #[inline]
+    pub fn release(&self) {
+        self.0.store(false, Release);
+    }
+
+    /// Returns the address of the byte. To release the lock is to store 0 there.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.0.as_ptr().cast()
     }
 }
 

@@ -266,3 +266,31 @@ fn a_spin_lock_counts_right_and_keeps_its_holdoff_while_it_is_held() {
     drop(LOCK.lock_under(Holdoff::default()));
     assert_eq!(HOLDOFFS.load(SeqCst), 0);
 }
+
+#[test]
+fn a_byte_lock_is_taken_by_one_and_released_by_a_store() {
+    static LOCK: spin::ByteLock = spin::ByteLock::new();
+    let (inside, all) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for turn in 0..TURNS {
+                    if turn % 2 == 0 {
+                        LOCK.take();
+                    } else if !LOCK.try_take() {
+                        continue;
+                    }
+                    assert_eq!(inside.fetch_add(1, Relaxed), 0);
+                    all.fetch_add(1, Relaxed);
+                    inside.fetch_sub(1, Relaxed);
+                    LOCK.release();
+                }
+            });
+        }
+    });
+    assert!((2 * TURNS..=4 * TURNS).contains(&all.into_inner()));
+    assert!(LOCK.try_take() && !LOCK.try_take());
+    // SAFETY: the byte of a lock that this thread has.
+    unsafe { LOCK.as_ptr().write_volatile(0) };
+    assert!(LOCK.try_take());
+}

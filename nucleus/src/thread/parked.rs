@@ -256,10 +256,10 @@ impl Endpoint {
             Next::HandOver(other) => hand_over(step, me, other.get()),
             Next::Block => {
                 let here = this();
-                here.lock();
+                here.lock.take();
                 match next_of(here, me) {
                     Some(next) => enter_next(here, me, next),
-                    None => here.unlock(),
+                    None => here.lock.release(),
                 }
             }
             _ => {}
@@ -318,9 +318,9 @@ impl Endpoint {
         }
         drop(state);
         let here = this();
-        here.lock();
+        here.lock.take();
         if !may_leave(me) {
-            here.unlock();
+            here.lock.release();
             return Fast::Done(self.go_slowly(me, registers, *badge, Next::HandOver(partner)));
         }
         // Threads of one component keep their own virtual times: a tick charges the thread that it meets.
@@ -335,9 +335,9 @@ impl Endpoint {
     #[inline(never)]
     fn go_on(&self, me: &Thread, registers: &mut Registers, badge: u64) -> Fast {
         let here = this();
-        here.lock();
+        here.lock.take();
         let Some(next) = next_of(here, me) else {
-            here.unlock();
+            here.lock.release();
             return Fast::Done(self.go_slowly(me, registers, badge, Next::Block));
         };
         if !next.is_parked_plainly() {
@@ -404,9 +404,9 @@ fn hand_over(step: Step, me: &Thread, next: &Thread) {
     let cpu = percpu::cpu() as u32;
     if next.parking.home.load(Relaxed) == cpu {
         let here = this();
-        here.lock();
+        here.lock.take();
         if !may_leave(me) || here.queue().has_real_time() {
-            return here.unlock();
+            return here.lock.release();
         }
         share_time(step, here, me, next);
         enter(here, me, next, cpu)
@@ -453,13 +453,13 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
         && ahead_ns <= SLEEPER_CREDIT_NS + GRANULARITY_NS;
     let here = this();
     if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
-        here.lock();
+        here.lock.take();
         let is_queued = here.queue().enqueue_next(Ref::of(next));
         if is_queued {
             next.is_on_queue.store(true, Relaxed);
             next.state.store(RUNNABLE, SeqCst);
         }
-        here.unlock();
+        here.lock.release();
         if is_queued {
             return;
         }
@@ -537,7 +537,7 @@ fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
     next.extended.follow();
     let from = me.parking.kernel_stack.load(Relaxed);
     // SAFETY: `next` is parked and ours; its space and bases are loaded; what the caller keeps is in its context.
-    unsafe { component::hand_over(registers, here.is_locked.as_ptr().cast(), from) }
+    unsafe { component::hand_over(registers, here.lock.as_ptr(), from) }
 }
 
 /// Does [`take_over`] and enters user mode as `next`, which is [parked plainly](Thread::is_parked_plainly), with the message in

@@ -14,21 +14,23 @@ use core::{
     mem::offset_of,
     ptr,
     sync::atomic::{
-        AtomicBool, AtomicPtr,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        AtomicPtr,
+        Ordering::{Acquire, SeqCst},
     },
 };
 use program::ProcessorTime;
 use runqueue::{Load, QueueState, RunQueue};
+use sync::spin::ByteLock;
 
 /// A processor's scheduler.
 pub(super) struct Processor {
-    pub(super) is_locked: AtomicBool,
+    /// Guards `queue`. Interrupts are off while it is taken.
+    pub(super) lock: ByteLock,
     queue: UnsafeCell<QueueState<Ref>>,
     pub(super) load: Load,
 }
 
-// SAFETY: `queue` is touched under `is_locked` only.
+// SAFETY: `queue` is touched under `lock` only.
 unsafe impl Sync for Processor {}
 // SAFETY: as above.
 unsafe impl Send for Processor {}
@@ -50,7 +52,7 @@ pub(super) fn this() -> &'static Processor {
 }
 
 /// Offset of the lock in a [`Processor`].
-pub const IS_LOCKED_OFFSET: usize = offset_of!(Processor, is_locked);
+pub const IS_LOCKED_OFFSET: usize = offset_of!(Processor, lock);
 
 impl Processor {
     /// Makes the scheduler of this processor, which runs `idle`. The idle thread stays for ever.
@@ -58,37 +60,10 @@ impl Processor {
         // SAFETY: a thread that stays.
         let idle = Ref::of(unsafe { &*Arc::into_raw(idle) });
         Processor {
-            is_locked: AtomicBool::new(false),
+            lock: ByteLock::new(),
             queue: UnsafeCell::new(QueueState::new(idle, time::now_ns())),
             load: Load::default(),
         }
-    }
-
-    /// Takes the lock. Interrupts are off.
-    #[inline]
-    pub(super) fn lock(&self) {
-        if self.is_locked.swap(true, Acquire) {
-            self.lock_later();
-        }
-    }
-
-    #[cold]
-    fn lock_later(&self) {
-        while self.is_locked.swap(true, Acquire) {
-            while self.is_locked.load(Relaxed) {
-                core::hint::spin_loop();
-            }
-        }
-    }
-
-    #[inline]
-    pub(super) fn try_lock(&self) -> bool {
-        self.is_locked.compare_exchange(false, true, Acquire, Relaxed).is_ok()
-    }
-
-    #[inline]
-    pub(super) fn unlock(&self) {
-        self.is_locked.store(false, Release);
     }
 
     /// Returns the queue that the lock guards. The lock is held.

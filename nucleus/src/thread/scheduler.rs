@@ -69,7 +69,7 @@ pub fn idle() -> ! {
 fn switch_away(reason: Reason) {
     let me = current();
     let here = this();
-    here.lock();
+    here.lock.take();
     percpu::this().need_resched.store(0, Relaxed);
     let now_ns = time::now_ns();
     here.queue().charge(now_ns);
@@ -81,7 +81,7 @@ fn switch_away(reason: Reason) {
                 return move_away(here, me);
             }
             if here.load.queued() == 0 {
-                return here.unlock();
+                return here.lock.release();
             }
             here.queue().enqueue(Ref::of(me), place);
         }
@@ -121,7 +121,7 @@ fn steal(here: &'static Processor) -> Option<Ref> {
         let Some(victim) = processor(other).filter(|victim| victim.load.queued() > 0) else {
             continue;
         };
-        if !victim.try_lock() {
+        if !victim.lock.try_take() {
             // An idle processor tries again.
             percpu::this().want_reschedule();
             continue;
@@ -131,7 +131,7 @@ fn steal(here: &'static Processor) -> Option<Ref> {
         if let Some(thread) = found {
             thread.get().cpu.store(cpu as u32, Relaxed);
         }
-        victim.unlock();
+        victim.lock.release();
         if found.is_some() {
             return found;
         }
@@ -143,7 +143,7 @@ fn steal(here: &'static Processor) -> Option<Ref> {
 fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reason: Reason) {
     let next = next.get();
     if ptr::eq(next, me) {
-        return here.unlock();
+        return here.lock.release();
     }
     if here.queue().begin(Ref::of(me), Ref::of(next), reason) {
         timers::program(now_ns + TICK_NS);
@@ -180,7 +180,7 @@ pub unsafe fn finish_switch(previous: *const Thread) {
     let moving = MOVING[percpu::cpu()].swap(ptr::null_mut(), Relaxed);
     // SAFETY: it is there: nobody else runs or ends it before the lock is let go.
     let is_dead = unsafe { &*previous }.state.load(Relaxed) == DEAD;
-    this().unlock();
+    this().lock.release();
     // SAFETY: it waits to be queued, by us.
     if let Some(thread) = unsafe { moving.as_ref() } {
         place(thread);
@@ -205,9 +205,9 @@ pub fn start(thread: Arc<Thread>) {
     let thread = unsafe { &*Arc::into_raw(thread) };
     let _off = NoInterrupts::new();
     if let Some(here) = processor(percpu::cpu()) {
-        here.lock();
+        here.lock.take();
         thread.entity.virtual_ns.store(here.queue().smallest_ns(), Relaxed);
-        here.unlock();
+        here.lock.release();
     }
     thread.state.store(WAKING, SeqCst);
     place(thread);
@@ -229,11 +229,11 @@ pub fn hand_over(next: &Thread) {
     let here = this();
     let cpu = percpu::cpu();
     let has_left = next.cpu.load(Relaxed) == cpu as u32 || has_left(next);
-    here.lock();
+    here.lock.take();
     let is_blocked = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE);
     let is_best = here.queue().may_go_first(Ref::of(next));
     if !(has_left && is_blocked && is_best && may_run(next, cpu)) {
-        here.unlock();
+        here.lock.release();
         unblock(next);
         return block();
     }
@@ -253,7 +253,7 @@ pub fn hand_over(next: &Thread) {
 #[cold]
 fn has_left(thread: &Thread) -> bool {
     let Some((home, is_on_queue)) = lock_home(thread) else { return false };
-    home.unlock();
+    home.lock.release();
     !is_on_queue
 }
 
@@ -262,14 +262,14 @@ pub fn unblock(thread: &Thread) {
     {
         let _off = NoInterrupts::new();
         let Some(home) = processor(thread.cpu.load(Relaxed) as usize) else { return };
-        home.lock();
+        home.lock.take();
         if thread.is_on_queue.load(Relaxed) {
             // The thread has not left its processor yet.
             thread.state.store(RUNNABLE, SeqCst);
-            home.unlock();
+            home.lock.release();
             return;
         }
-        home.unlock();
+        home.lock.release();
         place(thread);
     }
     reschedule_if_wanted();
@@ -297,18 +297,18 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     let home = processor(thread.cpu.load(Relaxed) as usize).unwrap_or(target);
     let mut from_ns = None;
     if !ptr::eq(home, target) {
-        home.lock();
+        home.lock.take();
         from_ns = Some(home.queue().smallest_ns());
-        home.unlock();
+        home.lock.release();
     }
-    target.lock();
+    target.lock.take();
     target.queue().admit(Ref::of(thread), from_ns);
     thread.cpu.store(cpu as u32, Relaxed);
     // Stored before the affinity is read: a thread that changes the affinity reads this afterwards ([`change`]).
     thread.is_on_queue.store(true, SeqCst);
     if !may_run(thread, cpu) {
         thread.is_on_queue.store(false, Relaxed);
-        target.unlock();
+        target.lock.release();
         return false;
     }
     thread.state.store(RUNNABLE, SeqCst);
@@ -326,7 +326,7 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
         (_, true) => percpu::of(cpu).want_reschedule_later(),
         (_, false) => percpu::of(cpu).want_reschedule(),
     }
-    target.unlock();
+    target.lock.release();
     if preempted_at.is_some() && !is_here {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
@@ -377,10 +377,10 @@ pub fn yield_now() {
     let _off = NoInterrupts::new();
     let me = current();
     let here = this();
-    here.lock();
+    here.lock.take();
     here.queue().charge(time::now_ns());
     here.queue().step_back(Ref::of(me));
-    here.unlock();
+    here.lock.release();
     switch_away(Reason::Blocked);
 }
 
@@ -392,9 +392,9 @@ pub fn tick(now_ns: u64) -> bool {
     }
     let is_user = percpu::this().user_interrupted.load(Relaxed) != 0;
     let mode = if is_user { Mode::User } else { Mode::System };
-    here.lock();
+    here.lock.take();
     let tick = here.queue().tick(Ref::of(current()), mode, now_ns);
-    here.unlock();
+    here.lock.release();
     match tick.gives_way_to {
         Some(_) if tick.is_lazy => percpu::this().want_reschedule_lazily(),
         Some(_) => percpu::this().want_reschedule(),
@@ -420,9 +420,9 @@ pub fn interrupt_if_running(thread: &Thread) {
     let _off = NoInterrupts::new();
     let cpu = thread.cpu.load(Relaxed) as usize;
     let Some(processor) = processor(cpu).filter(|_| cpu != percpu::cpu()) else { return };
-    processor.lock();
+    processor.lock.take();
     let is_running = processor.queue().is_running(Ref::of(thread));
-    processor.unlock();
+    processor.lock.release();
     if is_running {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
@@ -434,13 +434,13 @@ fn lock_home(thread: &Thread) -> Option<(&'static Processor, bool)> {
     loop {
         let cpu = thread.cpu.load(Relaxed);
         let home = processor(cpu as usize)?;
-        home.lock();
+        home.lock.take();
         // A thread that queues it elsewhere stores the new processor first.
         let is_on_queue = thread.is_on_queue.load(SeqCst);
         if thread.cpu.load(Relaxed) == cpu {
             return Some((home, is_on_queue));
         }
-        home.unlock();
+        home.lock.release();
     }
 }
 
@@ -450,7 +450,7 @@ pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
     let _off = NoInterrupts::new();
     let (home, _) = lock_home(thread)?;
     let seen = look(home.queue().is_running(Ref::of(thread)));
-    home.unlock();
+    home.lock.release();
     Some(seen)
 }
 
@@ -486,7 +486,7 @@ fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
     } else if is_queued {
         home.queue().enqueue(Ref::of(thread), Place::Back);
     }
-    home.unlock();
+    home.lock.release();
     if is_queued && must_move {
         place(thread);
     } else {
@@ -503,10 +503,10 @@ pub fn run_ns(thread: &Thread) -> u64 {
     let _off = NoInterrupts::new();
     let used_ns = thread.entity.run_ns.load(Relaxed);
     let Some(home) = processor(thread.cpu.load(Relaxed) as usize) else { return used_ns };
-    home.lock();
+    home.lock.take();
     if home.queue().is_running(Ref::of(thread)) {
         home.queue().charge(time::now_ns());
     }
-    home.unlock();
+    home.lock.release();
     thread.entity.run_ns.load(Relaxed)
 }
