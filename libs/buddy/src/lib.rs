@@ -2,13 +2,15 @@
 //!
 //! [`Buddy`] knows frame numbers only, never memory. The table has one [`Link`] a frame; a free block is described by the link
 //! of its first frame. The caller locks. [`sizes`] has the object sizes of the kernel heap, [`Slots`] numbered slots of one
-//! size that are reused. Source: Knuth, TAOCP volume 1, 2.5 (buddy system); Linux `mm/page_alloc.c`.
+//! size that are reused, [`Parts`] addresses for runs of pages. Source: Knuth, TAOCP volume 1, 2.5 (buddy system); Linux `mm/page_alloc.c`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod parts;
 pub mod sizes;
 mod slots;
 
+pub use parts::Parts;
 pub use slots::Slots;
 
 /// Largest order: blocks of 1024 frames, 4 MiB.

@@ -11,6 +11,7 @@ pub const CLASSES: usize = SIZES.len();
 /// Bytes of the header before a slab's objects, and so also their greatest alignment.
 pub const HEADER_BYTES: usize = 64;
 const LARGEST: usize = 2048;
+const FRAME_BYTES: usize = 4096;
 
 /// Size class of the sizes up to 16 * index.
 const CLASS_OF: [u8; LARGEST / 16 + 1] = {
@@ -48,6 +49,25 @@ pub fn class_of(layout: Layout) -> Option<usize> {
     Some(class)
 }
 
+/// Returns the number of objects in a slab of `class`.
+pub const fn objects_of(class: usize) -> usize {
+    (slab_frames(class) * FRAME_BYTES - HEADER_BYTES) / SIZES[class] as usize
+}
+
+/// Returns the number of frames of an object of `layout` that has no class. Frames are aligned to their number.
+pub fn frames_of(layout: Layout) -> usize {
+    layout.size().max(layout.align()).div_ceil(FRAME_BYTES)
+}
+
+/// Returns whether an object of layout `before` may stay where it is when it gets the layout `after`, which has the same
+/// alignment.
+pub fn has_room(before: Layout, after: Layout) -> bool {
+    match (class_of(before), class_of(after)) {
+        (None, None) => frames_of(before) == frames_of(after),
+        (before, after) => before == after,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,8 +103,17 @@ mod tests {
     #[test]
     fn a_slab_has_room_for_at_least_five() {
         for (class, &bytes) in SIZES.iter().enumerate() {
-            let room = slab_frames(class) * 4096 - HEADER_BYTES;
-            assert!(room / usize::from(bytes) >= 5);
+            let room = slab_frames(class) * FRAME_BYTES - HEADER_BYTES;
+            let used = objects_of(class) * usize::from(bytes);
+            assert!(objects_of(class) >= 5 && used <= room && room - used < usize::from(bytes));
         }
+    }
+
+    #[test]
+    fn an_object_stays_within_its_class_or_its_frames() {
+        let may_stay = |before, after| has_room(layout(before, 16), layout(after, 16));
+        assert!(may_stay(33, 48) && !may_stay(48, 49) && !may_stay(49, 48));
+        assert!(may_stay(4097, 8192) && !may_stay(8192, 8193) && !may_stay(LARGEST, 4096));
+        assert_eq!((frames_of(layout(4097, 8)), frames_of(layout(8, 16384))), (2, 4));
     }
 }

@@ -30,6 +30,18 @@ impl<const MOST: usize> Slots<MOST> {
         self.filled.get(self.filled_count).copied()
     }
 
+    /// Takes free filled slots while more than `keep` are left. Returns how many of `slots` were filled: all or none.
+    pub fn take_beyond(&mut self, keep: usize, slots: &mut [u16]) -> usize {
+        let rest = self.filled_count.checked_sub(slots.len()).filter(|&rest| rest >= keep);
+        let Some((rest, taken)) = rest.and_then(|rest| Some((rest, self.filled.get(rest..)?)))
+        else {
+            return 0;
+        };
+        slots.iter_mut().zip(taken).for_each(|(slot, &filled)| *slot = filled);
+        self.filled_count = rest;
+        slots.len()
+    }
+
     /// Takes a bare slot; `None` if all slots are taken or filled.
     pub fn take_bare(&mut self) -> Option<u16> {
         if let Some(rest) = self.bare_count.checked_sub(1) {
@@ -76,6 +88,18 @@ mod tests {
         assert_eq!([(); 4].map(|()| slots.take_bare()), [Some(0), Some(1), Some(2), None]);
         slots.put_bare(1);
         assert_eq!([(); 2].map(|()| slots.take_bare()), [Some(1), None]);
+    }
+
+    #[test]
+    fn those_beyond_what_is_kept_are_taken_in_batches() {
+        let mut slots = Slots::<8>::new();
+        let all = [(); 5].map(|()| slots.take_bare().unwrap());
+        all.into_iter().for_each(|slot| slots.put_filled(slot));
+        let mut batch = [99; 2];
+        assert_eq!((slots.take_beyond(4, &mut batch), batch), (0, [99; 2]));
+        assert_eq!((slots.take_beyond(3, &mut batch), batch, slots.filled()), (2, [3, 4], 3));
+        assert_eq!((slots.take_beyond(3, &mut batch), slots.filled()), (0, 3));
+        assert_eq!(slots.take_beyond(0, &mut [0; 9]), 0);
     }
 
     #[test]

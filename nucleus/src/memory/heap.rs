@@ -11,7 +11,9 @@ use crate::{
     objects::{self, Kind},
     spin::{NoPreempt, SpinLock},
 };
-use buddy::sizes::{CLASSES, HEADER_BYTES, SIZES, class_of, slab_frames};
+use buddy::sizes::{
+    CLASSES, HEADER_BYTES, SIZES, class_of, frames_of, has_room, objects_of, slab_frames,
+};
 use core::{
     alloc::{GlobalAlloc, Layout},
     cell::UnsafeCell,
@@ -85,7 +87,6 @@ static MAGAZINES: [AtomicPtr<Magazines>; percpu::MAX_CPUS] = {
     all[0] = AtomicPtr::new((&raw const FIRST).cast_mut());
     all
 };
-static LARGE_FRAMES: AtomicUsize = AtomicUsize::new(0);
 static SLAB_FRAMES: AtomicUsize = AtomicUsize::new(0);
 
 /// Gives processor `cpu` (not 0, not yet running) its magazines.
@@ -103,7 +104,7 @@ pub fn prepare_cpu(cpu: usize) {
 
 /// Returns the number of frames that the heap has.
 pub fn heap_frames() -> usize {
-    LARGE_FRAMES.load(Relaxed) + SLAB_FRAMES.load(Relaxed) + runs::kept()
+    objects::of(Kind::LargeFrame) as usize + SLAB_FRAMES.load(Relaxed) + runs::kept()
 }
 
 /// Returns the number of objects in use now. The processors' magazines are read one after the other, so
@@ -246,8 +247,7 @@ fn new_slab(class: usize) -> *mut Slab {
     objects::count(Kind::Slab, 1);
     let size = usize::from(SIZES[class]);
     let mut free: *mut *mut u8 = null_mut();
-    let objects = (count * 4096 - HEADER_BYTES) / size;
-    for index in (0..objects).rev() {
+    for index in (0..objects_of(class)).rev() {
         // SAFETY: within the slab's frames.
         let object = unsafe { base.add(HEADER_BYTES + index * size) }.cast::<*mut u8>();
         // SAFETY: an object of ours of at least 16 bytes, aligned to 16.
@@ -303,18 +303,16 @@ impl Partial {
 }
 
 fn allocate_large(layout: Layout) -> *mut u8 {
-    let count = layout.size().max(layout.align()).div_ceil(4096);
+    let count = frames_of(layout);
     let run = runs::allocate(count);
     if !run.is_null() {
-        LARGE_FRAMES.fetch_add(count, Relaxed);
         objects::count(Kind::LargeFrame, count as i64);
     }
     run
 }
 
 fn free_large(at: *mut u8, layout: Layout) {
-    let count = layout.size().max(layout.align()).div_ceil(4096);
-    LARGE_FRAMES.fetch_sub(count, Relaxed);
+    let count = frames_of(layout);
     objects::count(Kind::LargeFrame, -(count as i64));
     runs::free(at, count);
 }
@@ -351,11 +349,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller says that `size` rounded up to the alignment does not overflow.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        let stays = match (class_of(layout), class_of(wanted)) {
-            (None, None) => layout.size().div_ceil(4096) == size.div_ceil(4096),
-            (before, after) => before == after,
-        };
-        if stays {
+        if has_room(layout, wanted) {
             return at;
         }
         // SAFETY: as the caller says.

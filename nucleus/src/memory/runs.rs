@@ -19,13 +19,15 @@ use crate::{
     },
     spin::PreemptLock,
 };
-use buddy::order_for;
+use buddy::Parts;
 use core::ptr::null_mut;
 
 /// Number of orders: runs have up to 2^15 pages.
 const ORDERS: usize = 16;
 /// Bytes of each order's part of the area.
 const PART_BYTES: u64 = 1 << 35;
+/// End of the area.
+const HEAP_END: u64 = HEAP_AREA + ORDERS as u64 * PART_BYTES;
 /// Pages in freed runs at which these are unmapped.
 const RETIRED_PAGES_MAX: usize = 64;
 
@@ -36,10 +38,7 @@ struct Retired {
 }
 
 struct Runs {
-    /// Number of bytes of each part that were ever used.
-    fresh: [u64; ORDERS],
-    /// Address of each part's first free run, 0 for none.
-    free: [u64; ORDERS],
+    addresses: Parts<ORDERS>,
     retired: *mut Retired,
     retired_pages: usize,
 }
@@ -47,10 +46,13 @@ struct Runs {
 // SAFETY: what `retired` points at is reached under the lock around this only.
 unsafe impl Send for Runs {}
 
-static RUNS: PreemptLock<Runs> = PreemptLock::new(
-    class!("nucleus.runs"),
-    Runs { fresh: [0; ORDERS], free: [0; ORDERS], retired: null_mut(), retired_pages: 0 },
-);
+static RUNS: PreemptLock<Runs> = {
+    let addresses = Parts::new(HEAP_AREA, PART_BYTES);
+    PreemptLock::new(
+        class!("nucleus.runs"),
+        Runs { addresses, retired: null_mut(), retired_pages: 0 },
+    )
+};
 
 /// Allocates a run of `pages` pages with any contents. Returns null if memory is refused.
 pub fn allocate(pages: usize) -> *mut u8 {
@@ -66,7 +68,7 @@ pub fn allocate(pages: usize) -> *mut u8 {
 /// Frees a run of `pages` pages.
 pub fn free(run: *mut u8, pages: usize) {
     let address = run.addr() as u64;
-    if order_at(address).is_some() {
+    if (HEAP_AREA..HEAP_END).contains(&address) {
         retire(run, pages);
     } else {
         let frame = ((address - DIRECT_MAP) >> 12) as u32;
@@ -80,12 +82,6 @@ pub fn free(run: *mut u8, pages: usize) {
 /// Returns the number of pages in freed runs that are still mapped.
 pub fn kept() -> usize {
     RUNS.lock().retired_pages
-}
-
-/// Returns the order of the part that contains `address`.
-fn order_at(address: u64) -> Option<usize> {
-    let part = address.checked_sub(HEAP_AREA)? / PART_BYTES;
-    (part < ORDERS as u64).then_some(part as usize)
 }
 
 #[cold]
@@ -103,12 +99,12 @@ fn map(pages: usize) -> *mut u8 {
 }
 
 fn map_fresh(pages: usize) -> *mut u8 {
-    let Some(start) = RUNS.lock().take(order_for(pages)) else { return null_mut() };
+    let Some(start) = RUNS.lock().addresses.take(pages, link) else { return null_mut() };
     let run = start as *mut u8;
     for page in 0..pages {
         if map_new(start + (page * PAGE) as u64, For::Kernel).is_none() {
             match page {
-                0 => RUNS.lock().put(start),
+                0 => RUNS.lock().addresses.put(start, link),
                 _ => retire(run, page),
             }
             return null_mut();
@@ -168,7 +164,7 @@ pub fn reap() {
     while unmapped != 0 {
         let start = unmapped;
         unmapped = link(start, 0);
-        runs.put(start);
+        runs.addresses.put(start, link);
     }
 }
 
@@ -196,26 +192,6 @@ impl Runs {
                 return run.cast();
             }
             place = &raw mut header.next;
-        }
-    }
-
-    /// Takes addresses for a run of 2^`order` pages, not mapped.
-    fn take(&mut self, order: usize) -> Option<u64> {
-        let first = *self.free.get(order)?;
-        if first != 0 {
-            self.free[order] = link(first, 0);
-            return Some(first);
-        }
-        let offset = self.fresh[order];
-        self.fresh[order] += (PAGE as u64) << order;
-        (self.fresh[order] <= PART_BYTES).then_some(HEAP_AREA + order as u64 * PART_BYTES + offset)
-    }
-
-    /// Gives the addresses of a run back; none of its pages is mapped.
-    fn put(&mut self, start: u64) {
-        if let Some(order) = order_at(start) {
-            link(start, self.free[order]);
-            self.free[order] = start;
         }
     }
 }

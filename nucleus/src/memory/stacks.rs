@@ -75,24 +75,10 @@ fn keep() -> usize {
 
 /// Unmaps free stacks beyond [`keep`]. Must be called in a thread, with interrupts on.
 pub fn trim() {
-    let keep = keep();
-    loop {
-        let mut slots = [0; BATCH];
-        let mut count = 0;
-        {
-            let mut free = FREE.lock();
-            if free.filled() < keep + BATCH {
-                return;
-            }
-            while count < BATCH {
-                if let Some(slot) = free.take_filled() {
-                    slots[count] = slot;
-                    count += 1;
-                }
-            }
-        }
-        release(&slots[..count], FRAMES);
-        objects::count(Kind::Stack, -(count as i64));
+    let (keep, mut slots) = (keep(), [0; BATCH]);
+    while FREE.lock().take_beyond(keep, &mut slots) > 0 {
+        release(&slots, FRAMES);
+        objects::count(Kind::Stack, -(BATCH as i64));
     }
 }
 
