@@ -12,62 +12,38 @@ use crate::{
     thread,
 };
 use ::calls::Held;
-use alloc::{format, string::String, vec::Vec};
+use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
 };
 use program::DeviceError;
 use sync::{Outcome, Sleep};
 use vtd::Route;
-
-const FIRST_DEVICE: u8 = 0x30;
-const AFTER_DEVICES: u8 = 0xe0;
-const NO_LINE: u32 = u32::MAX;
+use x86::vectors::{AFTER_DEVICES, DEVICES, DeviceVector, FIRST_DEVICE};
 
 /// State of a device vector and its interrupt.
 #[derive(Debug)]
 struct Slot {
-    is_taken: AtomicBool,
-    /// The global line to mask when the interrupt comes, or `NO_LINE`.
-    level_line: AtomicU32,
-    /// Counted up by each interrupt and each `wake`.
-    pending: AtomicU32,
-    /// `pending` at the last wait.
-    seen: AtomicU32,
-    /// Number of the line or message that the interrupt comes from, to be shown to users.
-    source: AtomicU32,
-    cpu: AtomicU32,
-    count: AtomicU64,
+    state: DeviceVector,
     /// The endpoint that the interrupt signals, and the bits.
     bound: SpinLock<Option<(EndpointRight, u64)>>,
 }
 
 impl Slot {
     const fn new() -> Slot {
-        Slot {
-            is_taken: AtomicBool::new(false),
-            level_line: AtomicU32::new(NO_LINE),
-            pending: AtomicU32::new(0),
-            seen: AtomicU32::new(0),
-            source: AtomicU32::new(0),
-            cpu: AtomicU32::new(0),
-            count: AtomicU64::new(0),
-            bound: SpinLock::new(class!("nucleus.irq.bound"), None),
-        }
+        Slot { state: DeviceVector::new(), bound: SpinLock::new(class!("nucleus.irq.bound"), None) }
     }
 
     /// Counts an interrupt, or a wake that stands for one, and wakes the waiter.
     fn notify(&self) {
-        self.pending.fetch_add(1, AcqRel);
-        thread::wake(&self.pending, 1);
+        thread::wake(self.state.notify(), 1);
         if let Some((to, bits)) = &*self.bound.lock() {
             to.signal(*bits);
         }
     }
 }
 
-const DEVICES: usize = (AFTER_DEVICES - FIRST_DEVICE) as usize;
 static SLOTS: [Slot; DEVICES] = [const { Slot::new() }; DEVICES];
 static NEXT_CPU: AtomicUsize = AtomicUsize::new(0);
 
@@ -125,9 +101,8 @@ fn acknowledge(which: usize) {
 }
 
 fn dispatch_device(slot: &Slot) {
-    slot.count.fetch_add(1, Relaxed);
-    let line = slot.level_line.load(Acquire);
-    if line != NO_LINE {
+    slot.state.count();
+    if let Some(line) = slot.state.level_line() {
         ioapic::mask(line);
     }
     apic::end_of_interrupt();
@@ -135,16 +110,9 @@ fn dispatch_device(slot: &Slot) {
 }
 
 fn take_slot(source: u32) -> Option<Route> {
-    let index = SLOTS
-        .iter()
-        .position(|slot| slot.is_taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok())?;
-    let slot = &SLOTS[index];
+    let index = SLOTS.iter().position(|slot| slot.state.take(source))?;
     let cpu = NEXT_CPU.fetch_add(1, Relaxed) % smp::online();
-    slot.level_line.store(NO_LINE, Relaxed);
-    slot.seen.store(slot.pending.load(Relaxed), Relaxed);
-    slot.source.store(source, Relaxed);
-    slot.cpu.store(cpu as u32, Relaxed);
-    slot.count.store(0, Relaxed);
+    SLOTS[index].state.set_cpu(cpu);
     objects::count(Kind::Interrupt, 1);
     let destination = percpu::of(cpu).apic_id.load(Relaxed) as u8;
     Some(Route { vector: FIRST_DEVICE + index as u8, destination, is_level: false, sender: None })
@@ -159,7 +127,7 @@ impl Interrupt {
         let mut interrupt = Interrupt { vector: route.vector, line: None, held: None };
         // This is set before the route is live, because the handler must know whether to mask.
         if line.is_level {
-            interrupt.slot().level_line.store(line.global, Release);
+            interrupt.slot().state.set_level_line(line.global);
         }
         let high = match iommu::route(route) {
             Some(_) => ioapic::remapped(route.vector),
@@ -194,23 +162,18 @@ impl Interrupt {
     /// Blocks until the interrupt (or [`Interrupt::wake`]) has come since the last wait, the deadline or,
     /// if interruptible, a kick.
     pub fn wait(&self, deadline_ns: Option<u64>, sleep: Sleep) -> Outcome {
-        let slot = self.slot();
-        loop {
-            let pending = slot.pending.load(Acquire);
-            if slot.seen.swap(pending, Relaxed) != pending {
-                return Outcome::Signalled;
-            }
-            match thread::wait_on(&slot.pending, pending, deadline_ns, sleep) {
+        while let Some((word, value)) = self.slot().state.awaited() {
+            match thread::wait_on(word, value, deadline_ns, sleep) {
                 Outcome::Signalled => {}
                 other => return other,
             }
         }
+        Outcome::Signalled
     }
 
     /// Unmasks a level-triggered line, so that it can come again.
     pub fn acknowledge(&self) {
-        let line = self.slot().level_line.load(Relaxed);
-        if line != NO_LINE {
+        if let Some(line) = self.slot().state.level_line() {
             ioapic::unmask(line);
         }
     }
@@ -228,8 +191,7 @@ impl Interrupt {
         let slot = self.slot();
         let before = slot.bound.lock().replace((to.clone(), bits));
         drop(before);
-        let pending = slot.pending.load(Acquire);
-        if slot.seen.swap(pending, Relaxed) != pending {
+        if slot.state.awaited().is_none() {
             to.signal(bits);
         }
         if to.is_over() { Err(DeviceError::Refused) } else { Ok(()) }
@@ -245,24 +207,16 @@ impl Drop for Interrupt {
         drop(bound);
         iommu::unroute(self.vector);
         objects::count(Kind::Interrupt, -1);
-        self.slot().is_taken.store(false, Release);
+        self.slot().state.release();
     }
 }
 
 /// Returns the interrupts taken, by name, with one count for each processor.
 pub fn statistics() -> Vec<(String, Vec<u64>)> {
     let online = smp::online();
-    let mut all = Vec::new();
-    for (index, slot) in SLOTS.iter().enumerate().filter(|(_, slot)| slot.is_taken.load(Relaxed)) {
-        let mut counts = alloc::vec![0; online];
-        if let Some(count) = counts.get_mut(slot.cpu.load(Relaxed) as usize) {
-            *count = slot.count.load(Relaxed);
-        }
-        let source = slot.source.load(Relaxed);
-        all.push((format!("{:#x} device {source:#x}", index + usize::from(FIRST_DEVICE)), counts));
-    }
+    let devices = SLOTS.iter().enumerate();
+    let devices = devices.filter_map(|(index, slot)| slot.state.report(index, online));
     let counts = |all: &[AtomicU64]| all[..online].iter().map(|one| one.load(Relaxed)).collect();
     let named = NAMES.into_iter().zip(&COUNTS);
-    all.extend(named.map(|(name, all)| (String::from(name), counts(all))));
-    all
+    devices.chain(named.map(|(name, all)| (String::from(name), counts(all)))).collect()
 }

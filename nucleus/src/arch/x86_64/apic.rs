@@ -12,19 +12,9 @@ use x86::apic::{
     IN_SERVICE, INITIAL_COUNT, LINT0, LINT1, MASKED, SPURIOUS, TIMER, TIMER_DEADLINE, timer_counts,
     timer_rate,
 };
-
-/// Vector of the timer.
-pub const TIMER_VECTOR: u8 = 0xef;
-/// Vector at which a processor checks `need_resched`.
-pub const RESCHEDULE_VECTOR: u8 = 0xf0;
-/// Vector of a TLB shootdown.
-pub const SHOOTDOWN_VECTOR: u8 = 0xf1;
-/// Vector that stops a processor because another panics.
-pub const STOP_VECTOR: u8 = 0xf2;
-/// Vector of the timer while it samples, and of the interrupt that starts sampling.
-pub const SAMPLE_VECTOR: u8 = 0xf3;
-/// Vector of interrupts that vanished before they were taken; needs no end of interrupt.
-pub const SPURIOUS_VECTOR: u8 = 0xff;
+pub use x86::vectors::{
+    RESCHEDULE_VECTOR, SAMPLE_VECTOR, SHOOTDOWN_VECTOR, SPURIOUS_VECTOR, STOP_VECTOR, TIMER_VECTOR,
+};
 
 /// Physical address of the local APIC; each processor sees its own there.
 pub const DEFAULT_ADDRESS: u64 = 0xfee0_0000;

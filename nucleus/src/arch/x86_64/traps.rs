@@ -187,5 +187,3 @@ fn die(frame: &Frame, address: u64) -> ! {
     let trap = text::Trap { vector, error_code, address, is_guard, rsp };
     panic::die_at(format_args!("{trap}"), rip, rbp)
 }
-
-const _: () = assert!(apic::TIMER_VECTOR >= 32);
