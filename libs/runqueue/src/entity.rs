@@ -1,5 +1,5 @@
 //! The scheduling state of a thread, and of a processor beside its queue.
-use super::{Class, Share};
+use super::{Class, GRANULARITY_NS, SLEEPER_CREDIT_NS, Share};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use program::{CpuTime, Policy, ProcessorTime};
@@ -128,6 +128,30 @@ impl Entity {
         }
     }
 
+    /// Counts a switch away because the thread blocked.
+    #[inline(always)]
+    pub fn count_voluntary(&self) {
+        add(&self.voluntary_switches, 1);
+    }
+
+    /// Returns whether the thread, which this one wakes, may wait until this one blocks: both have the same fair policy, and the
+    /// woken one is not far behind.
+    #[inline(always)]
+    pub fn may_be_followed_by(&self, woken: &Entity) -> bool {
+        let (me_ns, woken_ns) = (self.virtual_ns.load(Relaxed), woken.virtual_ns.load(Relaxed));
+        let policy = self.policy.load(Relaxed);
+        woken.policy.load(Relaxed) == policy
+            && Policy::is_fair(policy)
+            && me_ns.saturating_sub(woken_ns) <= SLEEPER_CREDIT_NS + GRANULARITY_NS
+    }
+
+    /// Raises the virtual time to that of `other`, with which the thread shares its time.
+    #[inline(always)]
+    pub fn catch_up(&self, other: &Entity) {
+        let other_ns = other.virtual_ns.load(Relaxed);
+        self.virtual_ns.store(other_ns.max(self.virtual_ns.load(Relaxed)), Relaxed);
+    }
+
     /// Returns the time that the thread has used, `run_ns` in all, without its place and state.
     pub fn cpu_time(&self, run_ns: u64) -> CpuTime {
         let (user_ns, system_ns) = self.ticks.split(run_ns);
@@ -138,6 +162,45 @@ impl Entity {
             forced_switches: self.forced_switches.load(Relaxed),
             ..CpuTime::default()
         }
+    }
+}
+
+/// Value of [`Told`]: the thread did not ask to be told.
+const NOT_TOLD: u32 = u32::MAX;
+/// Value of [`Told`]: the program was interrupted and other threads may have run.
+const PREEMPTED: u32 = u32::MAX - 1;
+
+/// The processor that a thread was last told it runs on, if it asked for that.
+#[derive(Debug)]
+pub struct Told(AtomicU32);
+
+impl Default for Told {
+    fn default() -> Told {
+        Told(AtomicU32::new(NOT_TOLD))
+    }
+}
+
+impl Told {
+    /// Notes that the thread knows that it runs on `cpu` and wants to be told of changes; `None` ends that.
+    pub fn set(&self, cpu: Option<u32>) {
+        self.0.store(cpu.unwrap_or(NOT_TOLD), Relaxed);
+    }
+
+    /// Notes that the thread was preempted, of which it is to be told.
+    pub fn note_preempted(&self) {
+        if self.0.load(Relaxed) != NOT_TOLD {
+            self.0.store(PREEMPTED, Relaxed);
+        }
+    }
+
+    /// Returns whether the thread, which runs on `cpu`, must be told of a move or preemption. It is told by this.
+    pub fn tell(&self, cpu: u32) -> bool {
+        let told = self.0.load(Relaxed);
+        let is_news = told != cpu && told != NOT_TOLD;
+        if is_news {
+            self.0.store(cpu, Relaxed);
+        }
+        is_news
     }
 }
 
@@ -152,8 +215,7 @@ pub struct Load {
     pub(crate) idle_ns: AtomicU64,
     pub(crate) busy_ns: AtomicU64,
     pub(crate) ticks: Ticks,
-    /// Number of switches.
-    pub switches: AtomicU64,
+    pub(crate) switches: AtomicU64,
 }
 
 impl Load {

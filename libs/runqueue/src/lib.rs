@@ -21,7 +21,7 @@ mod share;
 mod weight;
 
 pub use choose::choose;
-pub use entity::{Entity, Load, Mode, Ticks};
+pub use entity::{Entity, Load, Mode, Ticks, Told};
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};
 pub use queue::{Entities, QueueState, Reason, RunQueue, TICK_NS, Tick};

@@ -59,7 +59,7 @@ impl<K: Copy> QueueState<K> {
     }
 }
 
-/// A processor's run queue while its lock is held.
+/// A processor's run queue while its lock is held. Most operations consume it, so that it is passed in registers.
 #[derive(Debug)]
 pub struct RunQueue<'a, K, E> {
     state: &'a mut QueueState<K>,
@@ -76,43 +76,50 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
 
     /// Returns whether `thread` runs.
     #[inline(always)]
-    pub fn is_running(&self, thread: K) -> bool {
+    pub fn is_running(self, thread: K) -> bool {
         self.state.current == thread
     }
 
     /// Returns the idle thread.
     #[inline(always)]
-    pub fn idle(&self) -> K {
+    pub fn idle(self) -> K {
         self.state.idle
     }
 
-    /// Makes `thread` the running one, without more.
+    /// Makes `next` the running thread instead of the present one, which blocked and works for it, or for which it works. Time
+    /// is not charged: the next tick charges the thread that runs then.
     #[inline(always)]
-    pub fn set_current(&mut self, thread: K) {
-        self.state.current = thread;
+    pub fn pass(&mut self, next: K) {
+        add(&self.load.switches, 1);
+        self.state.current = next;
     }
 
     /// Returns the time at which the running thread was last charged.
     #[inline(always)]
-    pub fn charged_at_ns(&self) -> u64 {
+    pub fn charged_at_ns(self) -> u64 {
         self.state.charged_at_ns
     }
 
     /// Returns the smallest virtual time of the queue ([`Ready::smallest_ns`]).
     #[inline(always)]
-    pub fn smallest_ns(&self) -> u64 {
+    pub fn smallest_ns(self) -> u64 {
         self.state.ready.smallest_ns()
     }
 
-    /// Returns the virtual time for a thread that runs in the place of one at `virtual_ns` ([`Ready::lent_ns`]).
+    /// Returns the virtual time for a thread that runs in the place of `me` ([`Ready::lent_ns`]).
     #[inline(always)]
-    pub fn lent_ns(&self, virtual_ns: u64) -> u64 {
-        self.state.ready.lent_ns(virtual_ns)
+    pub fn lent_ns(self, me: &Entity) -> u64 {
+        self.state.ready.lent_ns(me.virtual_ns.load(Relaxed))
     }
 
     /// Charges the running thread for its time until now. A thread is charged at every tick. A time of more than two ticks was
     /// not all the thread's (a host took the processor away), so it neither ages the thread nor is counted.
-    pub fn charge(&mut self, now_ns: u64) {
+    pub fn charge(mut self, now_ns: u64) {
+        self.charge_current(now_ns);
+    }
+
+    #[inline(always)]
+    fn charge_current(&mut self, now_ns: u64) {
         let used_ns = now_ns.saturating_sub(self.state.charged_at_ns);
         self.state.charged_at_ns = now_ns;
         if self.state.current == self.state.idle {
@@ -138,7 +145,12 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
     }
 
     /// Queues `thread`.
-    pub fn enqueue(&mut self, thread: K, place: Place) {
+    pub fn enqueue(mut self, thread: K, place: Place) {
+        self.insert(thread, place);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, thread: K, place: Place) {
         let entity = self.entities.entity(thread);
         let class = entity.class(|| self.entities.now_ns());
         let virtual_ns = entity.virtual_ns.load(Relaxed);
@@ -177,17 +189,17 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
         self.count_queued(-1);
     }
 
-    /// Returns the thread that was queued by [`RunQueue::enqueue_next`].
+    /// Removes the thread that was queued by [`RunQueue::enqueue_next`] and returns it, if it may run next and `may_leave`
+    /// returns `true`.
     #[inline(always)]
-    pub fn next(&self) -> Option<K> {
-        self.state.ready.next()
-    }
-
-    /// Removes [`RunQueue::next`], which exists.
-    #[inline(always)]
-    pub fn dequeue_next(&mut self) {
+    pub fn take_next(&mut self, may_leave: impl FnOnce() -> bool) -> Option<K> {
+        let next = self.state.ready.next()?;
+        if !may_leave() || self.has_real_time() {
+            return None;
+        }
         self.state.ready.remove_next();
         self.count_queued(-1);
+        Some(next)
     }
 
     /// Returns whether a real-time thread is queued.
@@ -198,7 +210,7 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
 
     /// Returns whether no queued thread has a higher real-time priority than `thread`.
     #[inline]
-    pub fn may_go_first(&self, thread: K) -> bool {
+    pub fn may_go_first(self, thread: K) -> bool {
         let priority = self.entities.entity(thread).real_time();
         self.state.ready.highest().is_none_or(|highest| highest <= priority)
     }
@@ -220,7 +232,7 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
                 return Some(best);
             }
             self.dequeue(best);
-            self.enqueue(best, Place::Back);
+            self.insert(best, Place::Back);
         }
     }
 
@@ -233,11 +245,14 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
     }
 
     /// Removes the best thread that another processor accepts, whose queue's smallest virtual time is `to_ns`.
-    pub fn take_for(&mut self, to_ns: u64, accept: impl Fn(K) -> bool) -> Option<K> {
+    pub fn take_for(mut self, to_ns: u64, accept: impl Fn(K) -> bool) -> Option<K> {
         let found = self.state.ready.find(&mut self.entities, accept)?;
         self.dequeue(found);
         let virtual_ns = &self.entities.entity(found).virtual_ns;
-        virtual_ns.store(rebased_ns(virtual_ns.load(Relaxed), self.smallest_ns(), to_ns), Relaxed);
+        virtual_ns.store(
+            rebased_ns(virtual_ns.load(Relaxed), self.state.ready.smallest_ns(), to_ns),
+            Relaxed,
+        );
         Some(found)
     }
 
@@ -249,21 +264,21 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
             self.count_queued(-1);
             let virtual_ns = &self.entities.entity(thread).virtual_ns;
             virtual_ns.store(self.state.ready.waited_ns(virtual_ns.load(Relaxed)), Relaxed);
-            self.enqueue(thread, Place::Back);
+            self.insert(thread, Place::Back);
         }
     }
 
     /// Sets the virtual time of `thread`, which woke. `from_ns` is the smallest virtual time of the queue that it was in
     /// last; `None` if that is this one.
-    pub fn admit(&mut self, thread: K, from_ns: Option<u64>) {
+    pub fn admit(self, thread: K, from_ns: Option<u64>) {
         let virtual_ns = &self.entities.entity(thread).virtual_ns;
-        let from_ns = from_ns.unwrap_or(self.smallest_ns());
+        let from_ns = from_ns.unwrap_or(self.state.ready.smallest_ns());
         virtual_ns.store(self.state.ready.woken_ns(virtual_ns.load(Relaxed), from_ns), Relaxed);
     }
 
     /// Returns the time from which `thread`, which was queued now, should run instead of the running one: 0 for at once, `None`
     /// for the time of the next tick or later.
-    pub fn preempted_at(&self, thread: K) -> Option<u64> {
+    pub fn preempted_at(self, thread: K) -> Option<u64> {
         let both = [thread, self.state.current].map(|one| self.entities.entity(one));
         match both.map(|one| one.class(|| self.entities.now_ns())) {
             _ if self.load.is_idle() => Some(0),
@@ -277,7 +292,7 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
     }
 
     /// Returns the place at which the running thread is queued again, and begins a new slice.
-    pub fn place_of(&self, running: K, reason: Reason) -> Place {
+    pub fn place_of(self, running: K, reason: Reason) -> Place {
         let entity = self.entities.entity(running);
         let slice_ticks = entity.slice_ticks.load(Relaxed);
         entity.slice_ticks.store(0, Relaxed);
@@ -299,7 +314,7 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
         let (from, entity) = (self.entities.entity(from), self.entities.entity(next));
         match reason {
             Reason::Blocked => {
-                add(&from.voluntary_switches, 1);
+                from.count_voluntary();
                 from.preemptions.store(0, Relaxed);
             }
             Reason::Preempted => {
@@ -316,7 +331,7 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
     }
 
     /// Ages `me`, which yields, beyond the first of the fair threads, and ends its slice.
-    pub fn step_back(&mut self, me: K) {
+    pub fn step_back(mut self, me: K) {
         let first_ns = self.state.ready.first_ns(&mut self.entities);
         let entity = self.entities.entity(me);
         entity.slice_ticks.store(ROUND_ROBIN_TICKS, Relaxed);
@@ -326,10 +341,10 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
     }
 
     /// Handles a tick that interrupted the running thread `me` in `mode`.
-    pub fn tick(&mut self, me: K, mode: Mode, now_ns: u64) -> Tick {
+    pub fn tick(mut self, me: K, mode: Mode, now_ns: u64) -> Tick {
         self.entities.entity(me).ticks.count(mode);
         self.load.ticks.count(mode);
-        self.charge(now_ns);
+        self.charge_current(now_ns);
         self.raise(now_ns);
         let best = self.best();
         let queued = best.map(|best| (best, self.state.ready.class_of(&mut self.entities, best)));

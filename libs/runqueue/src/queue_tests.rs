@@ -1,7 +1,7 @@
 //! Tests of a run queue on threads by index, with a clock that the tests set.
 use super::*;
 use crate::{
-    GRANULARITY_NS, Node, PERIOD_NS, Share,
+    GRANULARITY_NS, Node, PERIOD_NS, Share, Told,
     entity::Ticks,
     heap::Nodes,
     ready::{PREEMPTIONS_MAX, PROTECTED_NS, SLEEPER_CREDIT_NS},
@@ -93,10 +93,9 @@ impl<'a> Cpu<'a> {
     fn switch(&mut self) -> usize {
         let from = self.state.current;
         let now_ns = self.world.now_ns.get();
-        let mut queue = self.queue();
-        queue.charge(now_ns);
-        let next = queue.take_best().unwrap_or(IDLE);
-        queue.begin(from, next, Reason::Blocked);
+        self.queue().charge(now_ns);
+        let next = self.queue().take_best().unwrap_or(IDLE);
+        self.queue().begin(from, next, Reason::Blocked);
         next
     }
 
@@ -174,9 +173,9 @@ fn who_ran_far_ahead_does_not_overtake() {
     assert!(!cpu.queue().enqueue_next(1));
     world.age(1, GRANULARITY_NS - 1);
     assert!(cpu.queue().enqueue_next(1));
-    assert_eq!(cpu.queue().next(), Some(1));
-    cpu.queue().dequeue_next();
-    assert_eq!(cpu.queue().next(), None);
+    assert_eq!(cpu.queue().take_next(|| false), None);
+    assert_eq!(cpu.queue().take_next(|| true), Some(1));
+    assert_eq!(cpu.queue().take_next(|| true), None);
     assert_eq!(cpu.load.queued(), 0);
 }
 
@@ -327,4 +326,56 @@ fn ticks_are_counted_by_mode() {
     let ticks = Ticks::default();
     [Mode::User, Mode::System, Mode::User].into_iter().for_each(|mode| ticks.count(mode));
     assert_eq!(ticks.split(30), (20, 10));
+}
+
+#[test]
+fn the_next_waits_for_real_time_threads() {
+    let world = World::new(&[FAIR, Policy::Fifo(1)]);
+    let mut cpu = Cpu::new(&world);
+    assert!(cpu.queue().enqueue_next(1));
+    cpu.queue().enqueue(2, Place::Back);
+    assert_eq!(cpu.queue().take_next(|| true), None);
+    assert_eq!(cpu.switch(), 2);
+    assert_eq!(cpu.queue().take_next(|| true), Some(1));
+}
+
+#[test]
+fn who_is_woken_may_wait_if_it_is_alike_and_not_far_behind() {
+    let world = World::new(&[FAIR, FAIR, Policy::Fair { nice: 1 }, Policy::Fifo(1)]);
+    let may_follow = |woken: usize| world.entities[1].may_be_followed_by(&world.entities[woken]);
+    world.age(1, SLEEPER_CREDIT_NS + GRANULARITY_NS);
+    assert_eq!([2, 3].map(may_follow), [true, false]);
+    world.age(1, SLEEPER_CREDIT_NS + GRANULARITY_NS + 1);
+    assert!(!may_follow(2));
+    assert!(!world.entities[4].may_be_followed_by(&world.entities[4]), "not fair");
+}
+
+#[test]
+fn threads_that_work_for_each_other_share_their_time() {
+    let world = World::new(&[FAIR; 2]);
+    let mut cpu = Cpu::new(&world);
+    world.age(1, GRANULARITY_NS / 2);
+    assert_eq!(cpu.queue().lent_ns(&world.entities[1]), GRANULARITY_NS / 2);
+    world.entities[2].catch_up(&world.entities[1]);
+    world.entities[1].catch_up(&world.entities[2]);
+    assert_eq!([1, 2].map(|thread| world.virtual_ns(thread)), [GRANULARITY_NS / 2; 2]);
+    world.age(1, 2 * GRANULARITY_NS);
+    assert_eq!(cpu.queue().lent_ns(&world.entities[1]), GRANULARITY_NS, "it ran far ahead");
+    cpu.run(1);
+    cpu.queue().pass(2);
+    assert!(cpu.queue().is_running(2));
+    assert_eq!(cpu.load.times().switches, 2);
+}
+
+#[test]
+fn who_asks_is_told_of_moves_and_preemptions() {
+    let told = Told::default();
+    told.note_preempted();
+    assert!(!told.tell(3), "it did not ask");
+    told.set(Some(3));
+    assert!(!told.tell(3) && told.tell(4) && !told.tell(4));
+    told.note_preempted();
+    assert!(told.tell(4) && !told.tell(4));
+    told.set(None);
+    assert!(!told.tell(5));
 }

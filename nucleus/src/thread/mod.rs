@@ -45,7 +45,7 @@ use ipc::{Party, Serving};
 use parked::Parking;
 pub use parked::{Fast, Step, finish_parked, let_pass, serve_at};
 pub use processor::{IS_LOCKED_OFFSET, online_mask, processor_times, runnable};
-use runqueue::{Entities, Entity, Node, Share};
+use runqueue::{Entities, Entity, Node, Share, Told};
 pub use sampling::{sample_every, sample_interrupt};
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
@@ -68,11 +68,6 @@ const WAKING: u8 = 2;
 const DEAD: u8 = 3;
 /// State: blocked as in `BLOCKED`, and a kick may claim it too.
 const INTERRUPTIBLE: u8 = 4;
-/// Value of `Thread::told`: the thread did not ask to be told.
-const NOT_TOLD: u32 = u32::MAX;
-/// Value of `Thread::told`: the program was interrupted and other threads may have run.
-const PREEMPTED: u32 = u32::MAX - 1;
-
 /// Links of a wait bucket's list.
 #[derive(Debug, Default)]
 struct Waiter {
@@ -117,9 +112,7 @@ pub struct Thread {
     timer_cpu: AtomicU32,
     is_timer_armed: AtomicBool,
     is_kicked: AtomicBool,
-    /// The processor that the thread was last told it runs on; [`PREEMPTED`] after a preemption since then, or
-    /// [`NOT_TOLD`].
-    told: AtomicU32,
+    told: Told,
     /// The thread frees memory, so its allocations may use the reserve.
     uses_reserve: AtomicBool,
     token: AtomicU32,
@@ -212,7 +205,6 @@ impl Thread {
             entity: Entity::new(policy, share),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
-            told: AtomicU32::new(NOT_TOLD),
             name: short,
             ..Thread::default()
         }
@@ -447,26 +439,20 @@ pub fn kick(number: u64) {
 /// Makes the calling thread leave user mode as if kicked after it was moved or preempted, or ends that.
 pub fn report_moves(is_wanted: bool) {
     let me = current();
-    me.told.store(if is_wanted { me.cpu.load(Relaxed) } else { NOT_TOLD }, Relaxed);
+    me.told.set(is_wanted.then(|| me.cpu.load(Relaxed)));
 }
 
 /// Notes that the caller's program was interrupted, perhaps for other threads to run. Interrupts are off.
 pub fn note_preempted() {
-    let me = current();
-    if percpu::this().need_resched.load(Relaxed) != 0 && me.told.load(Relaxed) != NOT_TOLD {
-        me.told.store(PREEMPTED, Relaxed);
+    if percpu::this().need_resched.load(Relaxed) != 0 {
+        current().told.note_preempted();
     }
 }
 
 /// Returns whether the caller wants to be told of a move or preemption and there was one, which it is told by this.
 /// Interrupts are off.
 pub fn was_moved(me: &Thread) -> bool {
-    let (told, cpu) = (me.told.load(Relaxed), me.cpu.load(Relaxed));
-    let is_news = told != cpu && told != NOT_TOLD;
-    if is_news {
-        me.told.store(cpu, Relaxed);
-    }
-    is_news
+    me.told.tell(me.cpu.load(Relaxed))
 }
 
 /// Notes whether an interrupt from user mode is being handled.

@@ -33,8 +33,7 @@ use core::{
     },
 };
 use ipc::{Error, Header, INLINE_WORDS, Next, Party, Serving, Threads};
-use program::{Policy, Registers};
-use runqueue::{GRANULARITY_NS, SLEEPER_CREDIT_NS};
+use program::Registers;
 
 /// The fields that a component's thread needs to be parked.
 #[derive(Debug)]
@@ -422,12 +421,12 @@ fn has_loan(step: Step, me: &Thread, policy: u32) -> bool {
 /// Gives `next` the virtual time of `me`, which works for it, or for which it works, and notes when `me` blocked.
 #[inline(always)]
 fn share_time(step: Step, here: &Processor, me: &Thread, next: &Thread) {
-    let virtual_ns = me.entity.virtual_ns.load(Relaxed);
-    let virtual_ns = match step {
-        Step::Call => here.queue().lent_ns(virtual_ns),
-        Step::ReplyAndReceive => virtual_ns.max(next.entity.virtual_ns.load(Relaxed)),
-    };
-    next.entity.virtual_ns.store(virtual_ns, Relaxed);
+    match step {
+        Step::Call => {
+            next.entity.virtual_ns.store(here.queue().lent_ns(&me.entity), Relaxed);
+        }
+        Step::ReplyAndReceive => next.entity.catch_up(&me.entity),
+    }
     me.blocked_at_ns.store(here.queue().charged_at_ns(), Relaxed);
 }
 
@@ -445,14 +444,9 @@ fn load_space(data: &PerCpu, next: &Thread, cpu: u32) {
 /// `me` blocks, or at the next tick (if it is not ahead). Interrupts are off.
 #[inline(always)]
 fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
-    let ahead_ns =
-        me.entity.virtual_ns.load(Relaxed).saturating_sub(next.entity.virtual_ns.load(Relaxed));
-    let policy = me.entity.policy.load(Relaxed);
-    let is_like_us = next.entity.policy.load(Relaxed) == policy
-        && Policy::is_fair(policy)
-        && ahead_ns <= SLEEPER_CREDIT_NS + GRANULARITY_NS;
     let here = this();
-    if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
+    let may_wait = me.entity.may_be_followed_by(&next.entity);
+    if may_wait && (smp::online() == 1 || scheduler::choose(next) == cpu) {
         here.lock.take();
         let is_queued = here.queue().enqueue_next(Ref::of(next));
         if is_queued {
@@ -471,9 +465,7 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
 /// The lock of `here` is held.
 #[inline(always)]
 fn next_of(here: &Processor, me: &Thread) -> Option<&'static Thread> {
-    let next = here.queue().next().map(Ref::get);
-    let next = next.filter(|_| may_leave(me) && !here.queue().has_real_time())?;
-    here.queue().dequeue_next();
+    let next = here.queue().take_next(|| may_leave(me))?.get();
     // From now on both share their time, as a client and its server do.
     share_time(Step::ReplyAndReceive, here, me, next);
     Some(next)
@@ -515,13 +507,12 @@ fn take_over(
     cpu: u32,
 ) -> *mut Registers {
     me.is_on_queue.store(false, Relaxed);
-    me.entity.voluntary_switches.store(me.entity.voluntary_switches.load(Relaxed) + 1, Relaxed);
+    me.entity.count_voluntary();
     me.parking.home.store(cpu, Relaxed);
     next.is_on_queue.store(true, Relaxed);
     next.state.store(RUNNABLE, Relaxed);
     next.parking.home.store(NOWHERE, Relaxed);
-    here.load.switches.store(here.load.switches.load(Relaxed) + 1, Relaxed);
-    here.queue().set_current(Ref::of(next));
+    here.queue().pass(Ref::of(next));
     data.current.store(ptr::from_ref(next).cast_mut().cast(), Relaxed);
     data.kernel_rsp.store(next.parking.kernel_stack.load(Relaxed), Relaxed);
     data.registers_end.store(next.parking.registers_end.load(Relaxed), Relaxed);

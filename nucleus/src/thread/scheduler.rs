@@ -242,8 +242,7 @@ pub fn hand_over(next: &Thread) {
     me.blocked_at_ns.store(now_ns, Relaxed);
     me.is_on_queue.store(false, Relaxed);
     next.cpu.store(cpu as u32, Relaxed);
-    let lent_ns = here.queue().lent_ns(me.entity.virtual_ns.load(Relaxed));
-    next.entity.virtual_ns.fetch_max(lent_ns, Relaxed);
+    next.entity.virtual_ns.fetch_max(here.queue().lent_ns(&me.entity), Relaxed);
     next.is_on_queue.store(true, Release);
     next.state.store(RUNNABLE, Relaxed);
     switch_to(here, me, Ref::of(next), now_ns, Reason::Blocked);
