@@ -12,19 +12,13 @@ use crate::{
 use alloc::vec::Vec;
 use firmware::{acpi::Line, parameters};
 pub use program::{DeviceError, MmioDevice};
+use x86::port::Owners;
 pub use x86::port::holds;
-use x86::port::{Ranges, overlap};
 
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(class!("nucleus.device.mapped"), Vec::new());
-static PORTS: SpinLock<Ranges> = SpinLock::new(class!("nucleus.device.ports"), Ranges::new());
-/// The ports that the system description allows components to open.
-static GRANTED_PORTS: SpinLock<Ranges> =
-    SpinLock::new(class!("nucleus.device.granted_ports"), Ranges::new());
+static PORTS: SpinLock<Owners> = SpinLock::new(class!("nucleus.device.ports"), Owners::new());
 static GRANTED_LINES: SpinLock<Vec<u32>> =
     SpinLock::new(class!("nucleus.device.granted_lines"), Vec::new());
-
-/// Ports that the nucleus itself uses: interrupt controllers and PCI configuration.
-const NUCLEUS_PORTS: [(u16, u16); 3] = [(0x20, 2), (0xa0, 2), (0xcf8, 8)];
 
 #[derive(Clone, Copy, Debug)]
 struct Mapped {
@@ -177,7 +171,7 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
 
 /// Allows components to open `count` ports from `first`.
 pub fn grant_ports(first: u16, count: u16) {
-    GRANTED_PORTS.lock().add((first, count));
+    PORTS.lock().grant((first, count));
 }
 
 /// Allows components to open `line`.
@@ -216,8 +210,7 @@ pub fn take_line(line: u32) -> Result<Interrupt, DeviceError> {
 /// # Errors
 /// [`DeviceError::Refused`] if one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
-    let is_granted = GRANTED_PORTS.lock().has((first, count));
-    if is_granted { take_ports(first, count) } else { Err(DeviceError::Refused) }
+    PORTS.lock().take_granted((first, count)).then_some(()).ok_or(DeviceError::Refused)
 }
 
 /// Takes `count` ports from `first` for a caller that was granted them.
@@ -225,18 +218,12 @@ pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
 /// # Errors
 /// [`DeviceError::Refused`] if the nucleus or another has one.
 pub fn take_ports(first: u16, count: u16) -> Result<(), DeviceError> {
-    let wanted = (first, count);
-    let mut taken = PORTS.lock();
-    if taken.touch(wanted) || NUCLEUS_PORTS.iter().any(|&other| overlap(wanted, other)) {
-        return Err(DeviceError::Refused);
-    }
-    taken.add(wanted);
-    Ok(())
+    PORTS.lock().take((first, count)).then_some(()).ok_or(DeviceError::Refused)
 }
 
 /// Releases ports.
 pub fn close_ports(first: u16, count: u16) {
-    PORTS.lock().remove((first, count));
+    PORTS.lock().give_back((first, count));
 }
 
 /// Reads `width` (1, 2, else 4) bytes from a port that the caller opened.

@@ -64,6 +64,52 @@ impl Ranges {
     }
 }
 
+/// The ports that the nucleus itself uses: interrupt controllers and PCI configuration.
+const RESERVED: [Range; 3] = [(0x20, 2), (0xa0, 2), (0xcf8, 8)];
+
+/// The owners of all ports: a port has one at a time.
+#[derive(Debug, Default)]
+pub struct Owners {
+    taken: Ranges,
+    /// The ports that the components of the kernel world may take.
+    granted: Ranges,
+}
+
+impl Owners {
+    /// Makes a set in which no port is taken or granted.
+    pub const fn new() -> Owners {
+        Owners { taken: Ranges::new(), granted: Ranges::new() }
+    }
+
+    /// Grants `range` to the components of the kernel world.
+    pub fn grant(&mut self, range: Range) {
+        self.granted.add(range);
+    }
+
+    /// Takes `range` for a caller to which it is granted by its domain. Returns `false`, and takes nothing, if the nucleus or
+    /// another caller has one of the ports.
+    #[must_use]
+    pub fn take(&mut self, range: Range) -> bool {
+        let is_free =
+            !self.taken.touch(range) && !RESERVED.iter().any(|&other| overlap(range, other));
+        if is_free {
+            self.taken.add(range);
+        }
+        is_free
+    }
+
+    /// Takes `range` as [`Owners::take`] does for a component of the kernel world, to which it must be granted here.
+    #[must_use]
+    pub fn take_granted(&mut self, range: Range) -> bool {
+        self.granted.has(range) && self.take(range)
+    }
+
+    /// Gives `range` back, which was taken in this form.
+    pub fn give_back(&mut self, range: Range) {
+        self.taken.remove(range);
+    }
+}
+
 impl IntoIterator for Ranges {
     type Item = Range;
     type IntoIter = alloc::vec::IntoIter<Range>;
@@ -285,6 +331,26 @@ mod tests {
         let (mut registers, mut model) = (start(), Model::new());
         assert!(carry_out(&mut registers, code, &mut model), "{code:x?}");
         (registers, model)
+    }
+
+    #[test]
+    fn a_port_has_one_owner() {
+        let mut owners = Owners::new();
+        assert!(owners.take((0x3f8, 8)) && !owners.take((0x3ff, 1)) && owners.take((0x400, 1)));
+        owners.give_back((0x3f8, 8));
+        assert!(owners.take((0x3ff, 1)));
+        for reserved in [(0x20, 1), (0x1f, 2), (0xa1, 1), (0xcf0, 9), (0xcfc, 4)] {
+            assert!(!owners.take(reserved), "{reserved:x?}");
+        }
+    }
+
+    #[test]
+    fn components_of_the_kernel_world_take_what_is_granted() {
+        let mut owners = Owners::new();
+        assert!(!owners.take_granted((0x60, 1)));
+        owners.grant((0x60, 5));
+        assert!(owners.take_granted((0x64, 1)) && !owners.take_granted((0x64, 2)));
+        assert!(!owners.take_granted((0x60, 5)), "a part is taken");
     }
 
     #[test]
