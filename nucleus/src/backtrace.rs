@@ -42,25 +42,21 @@ fn is_code(address: u64) -> bool {
 
 /// Prints the call chain that starts at instruction `rip` with frame pointer `rbp`.
 pub fn print(rip: u64, rbp: u64) {
-    print_frame(0, rip);
-    let mut depth = 0;
     // A corrupt frame pointer ends in a second fault, which the panic handler survives.
-    walk(rbp, &(DIRECT_MAP..u64::MAX), |address| {
-        depth += 1;
-        print_frame(depth, address);
-    });
+    let calls = [rip].into_iter().chain(walk(rbp, &(DIRECT_MAP..u64::MAX)));
+    calls.enumerate().for_each(|(depth, address)| print_frame(depth, address));
 }
 
-/// Visits the calls that lead to the frame at `rbp`, innermost first, while frames lie within `stack`.
-pub fn walk(rbp: u64, stack: &Range<u64>, mut visit: impl FnMut(u64)) {
-    let read = |frame: u64| {
+/// Returns the calls that lead to the frame at `rbp`, innermost first, while frames lie within `stack`.
+pub fn walk(rbp: u64, stack: &Range<u64>) -> impl Iterator<Item = u64> {
+    let read = move |frame: u64| {
         let is_frame = stack.contains(&frame) && stack.end - frame >= 16 && frame.is_multiple_of(8);
         // SAFETY: a frame pointer of this kernel's own code leads to a saved frame pointer and return address on a mapped
         // stack.
         is_frame.then(|| unsafe { (frame as *const [u64; 2]).read_volatile() })
     };
     let calls = chain::walk(rbp, MAX_FRAMES - 1, MAX_FRAME_BYTES, read);
-    calls.take_while(|&address| is_code(address)).for_each(|address| visit(address - 1));
+    calls.take_while(|&address| is_code(address)).map(|address| address - 1)
 }
 
 /// Prints the call at `address`, `depth` calls from the innermost.

@@ -6,7 +6,7 @@ use crate::{arch::serial, spin::NoInterrupts};
 use alloc::vec::Vec;
 use core::fmt::Write;
 use sync::spin::ByteLock;
-use text::{Pieces, Tail};
+use text::{LogLine, Pieces, Tail};
 
 /// Size of the kept part of the log, in bytes.
 pub const RING_BYTES: usize = 64 * 1024;
@@ -52,16 +52,9 @@ impl log::Log for Logger {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            let us = crate::time::now_ns() / 1000;
-            let target = record.target().split("::").next().unwrap_or("");
-            print(format_args!(
-                "[{:5}.{:06}] {} {}: {}\n",
-                us / 1_000_000,
-                us % 1_000_000,
-                &record.level().as_str()[..1],
-                target,
-                record.args()
-            ));
+            let (at_ns, level) = (crate::time::now_ns(), record.level().as_str());
+            let line = LogLine { at_ns, level, target: record.target(), text: *record.args() };
+            print(format_args!("{line}"));
         }
     }
 

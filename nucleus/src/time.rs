@@ -48,11 +48,6 @@ pub fn set_timer(deadline_ns: u64) {
     apic::set_timer(ns, now_tsc.saturating_add(u64::try_from(counts).unwrap_or(u64::MAX >> 1)));
 }
 
-/// Stops this processor's timer.
-pub fn stop_timer() {
-    apic::stop_timer();
-}
-
 /// Returns the wall clock in nanoseconds since 1970-01-01 UTC.
 pub fn wall_ns() -> u64 {
     now_ns().wrapping_add(WALL_OFFSET.load(Relaxed))

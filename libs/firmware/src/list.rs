@@ -27,3 +27,25 @@ impl<T: Copy + Default, const N: usize> Default for List<T, N> {
         List { items: [T::default(); N], count: 0 }
     }
 }
+
+/// Makes a list of the first items.
+impl<T: Copy + Default, const N: usize> FromIterator<T> for List<T, N> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut list = List::default();
+        items.into_iter().take(N).for_each(|item| list.push(item));
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_the_first_items() {
+        let list: List<u8, 3> = (1..).collect();
+        assert_eq!(list.as_slice(), [1, 2, 3]);
+        let short: List<u8, 3> = (1..3).collect();
+        assert_eq!(short.as_slice(), [1, 2]);
+    }
+}

@@ -12,7 +12,7 @@ use core::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
 };
 pub use watch::{Stall, Survey, Watch};
-pub use words::{Doing, Trap, ms};
+pub use words::{Doing, LogLine, ShortName, Trap, ms};
 
 /// The last `BYTES` bytes of all text written. One thread writes at a time; a reader meanwhile may see a part of the new
 /// text.

@@ -1,9 +1,56 @@
 //! States of threads and exceptions of the kernel in words.
-use core::fmt::{Display, Formatter, Result};
+use core::fmt::{Arguments, Display, Formatter, Result};
 
 /// Converts `ns` to whole milliseconds.
 pub const fn ms(ns: u64) -> u64 {
     ns / 1_000_000
+}
+
+/// A name, cut to 16 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShortName([u8; 16]);
+
+impl ShortName {
+    /// Cuts `name`.
+    pub fn new(name: &str) -> ShortName {
+        let mut short = [0; 16];
+        short.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);
+        ShortName(short)
+    }
+
+    /// Returns the name; `?` if a character was cut.
+    pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        self.0.get(..end).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or("?")
+    }
+
+    /// Returns the name as two words, little-endian, with zeroes behind it.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        self.0.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))
+    }
+}
+
+/// A line of the kernel's log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogLine<'a> {
+    /// Time since boot.
+    pub at_ns: u64,
+    /// The level, in words.
+    pub level: &'a str,
+    /// The module that logs.
+    pub target: &'a str,
+    /// The text.
+    pub text: Arguments<'a>,
+}
+
+impl Display for LogLine<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let us = self.at_ns / 1000;
+        let (whole, part) = (us / 1_000_000, us % 1_000_000);
+        let level = self.level.get(..1).unwrap_or("?");
+        let target = self.target.split("::").next().unwrap_or("");
+        writeln!(f, "[{whole:5}.{part:06}] {level} {target}: {}", self.text)
+    }
 }
 
 /// The activity of a thread: running, ready or blocked.
@@ -86,6 +133,29 @@ mod tests {
     use super::*;
     extern crate std;
     use std::string::ToString;
+
+    #[test]
+    fn a_name_is_cut_to_sixteen_bytes() {
+        let name = ShortName::new("virtio-blk");
+        assert_eq!((name.as_str(), ShortName::default().as_str()), ("virtio-blk", ""));
+        let words = [*b"virtio-b", *b"lk\0\0\0\0\0\0"].map(u64::from_le_bytes);
+        assert!(name.words().eq(words));
+        assert_eq!(ShortName::new("seventeen letters").as_str(), "seventeen letter");
+        assert_eq!(ShortName::new("fifteen letterst\u{e9}").as_str(), "fifteen letterst");
+        assert_eq!(ShortName::new("fifteen letters\u{e9}").as_str(), "?");
+    }
+
+    #[test]
+    fn a_line_of_the_log_has_time_level_and_crate() {
+        let line = |at_ns| LogLine {
+            at_ns,
+            level: "INFO",
+            target: "nucleus::arch::iommu",
+            text: format_args!("text"),
+        };
+        assert_eq!(line(1_234_567_890).to_string(), "[    1.234567] I nucleus: text\n");
+        assert_eq!(line(999).to_string(), "[    0.000000] I nucleus: text\n");
+    }
 
     #[test]
     fn a_wait_says_how_long_it_takes() {

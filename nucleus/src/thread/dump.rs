@@ -38,10 +38,7 @@ static ANSWERS: [Samples<[AtomicU64; WORDS]>; percpu::MAX_CPUS] =
 pub(super) type Calls = List<u64, DEPTH>;
 
 pub(super) fn collect(rip: u64, rbp: u64, stack: &Range<u64>) -> Calls {
-    let mut calls = Calls::default();
-    calls.push(rip);
-    backtrace::walk(rbp, stack, |address| calls.push(address));
-    calls
+    [rip].into_iter().chain(backtrace::walk(rbp, stack)).collect()
 }
 
 pub(super) fn stack_of(thread: &Thread) -> Range<u64> {
@@ -61,9 +58,7 @@ pub fn sample(rip: u64, rbp: u64) {
 fn answer(cpu: usize, thread: &Thread) -> Option<Calls> {
     let answer = ANSWERS[cpu % ANSWERS.len()].take(|words| {
         let is_its = words.next() == Some(thread.number);
-        let mut calls = Calls::default();
-        words.for_each(|address| calls.push(address));
-        is_its.then_some(calls)
+        is_its.then(|| words.collect())
     });
     answer.flatten()
 }
@@ -134,7 +129,7 @@ fn log_one(thread: &Thread) {
     print(format_args!(
         "thread {:#x} {}: {doing}; processor {cpu}, ran {} ms{kicked}\n",
         thread.number,
-        thread.name(),
+        thread.name.as_str(),
         ms(scheduler::run_ns(thread)),
     ));
     log_locks(thread);

@@ -57,6 +57,7 @@ pub use watchdog::start as start_watchdog;
 
 pub use program::{CpuTime, Policy};
 pub use sync::Sleep;
+use text::ShortName;
 
 /// The body of a thread.
 pub type Body = Box<Box<dyn FnOnce() + Send>>;
@@ -123,7 +124,7 @@ pub struct Thread {
     pub extended: fpu::State,
     #[cfg(feature = "check")]
     held: UnsafeCell<sync::check::HeldLocks>,
-    name: [u8; 16],
+    name: ShortName,
 }
 
 // SAFETY: each `UnsafeCell` says by whom or under which lock it is touched.
@@ -193,9 +194,6 @@ impl Thread {
         stack: Option<Stack>,
         body: Option<Body>,
     ) -> Thread {
-        let mut short = [0; 16];
-        let length = name.len().min(short.len());
-        short[..length].copy_from_slice(&name.as_bytes()[..length]);
         Thread {
             _object: LiveObject::new(Kind::Thread),
             number,
@@ -205,7 +203,7 @@ impl Thread {
             entity: Entity::new(policy, share),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
-            name: short,
+            name: ShortName::new(name),
             ..Thread::default()
         }
     }
@@ -213,11 +211,6 @@ impl Thread {
     /// Returns the thread's number.
     pub fn number(&self) -> u64 {
         self.number
-    }
-
-    fn name(&self) -> &str {
-        let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
-        core::str::from_utf8(&self.name[..end]).unwrap_or("?")
     }
 
     /// Returns whether the thread runs a program: it has an address space and is not a component's.
@@ -285,11 +278,6 @@ pub fn uses_reserve() -> bool {
 #[inline]
 pub fn current_space() -> *const Inner {
     any_current().map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
-}
-
-/// Returns the name of the calling thread.
-pub fn current_name<'a>() -> &'a str {
-    any_current().map_or("", Thread::name)
 }
 
 /// Calls `visit` with the calling thread's held locks, interrupts off.

@@ -64,8 +64,7 @@ fn note(now_ns: u64) {
         let Registers { rip, rbp, .. } = unsafe { *end.wrapping_sub(1) };
         core::iter::once(rip).chain(space.calls(rbp, DEPTH))
     });
-    let name = me.name.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
-    let head = [now_ns, me.number].into_iter().chain(name);
+    let head = [now_ns, me.number].into_iter().chain(me.name.words());
     let kernel = calls.as_slice().iter().copied().chain([0]);
     // A ring is released by another thread, so that no memory is freed here.
     if let Some(ring) = RINGS.lock().get(percpu::cpu()) {

@@ -132,15 +132,6 @@ pub fn set_timer_vector(vector: u8) {
     write(TIMER, read(TIMER) & !0xff | u32::from(vector));
 }
 
-/// Stops this processor's timer.
-pub fn stop_timer() {
-    match COUNTS_PER_NS.load(Relaxed) {
-        // SAFETY: as in `set_timer`.
-        0 => unsafe { cpu::write_msr(IA32_TSC_DEADLINE, 0) },
-        _ => write(INITIAL_COUNT, 0),
-    }
-}
-
 fn command(destination: u32, low: u32) {
     let _off = NoInterrupts::new();
     while read(COMMAND_LOW) & DELIVERY_PENDING != 0 {
