@@ -14,22 +14,13 @@ pub const RING_BYTES: usize = 64 * 1024;
 static TAIL: Tail<RING_BYTES> = Tail::new();
 static LOCK: ByteLock = ByteLock::new();
 
-struct Held {
-    _off: NoInterrupts,
-}
-
-impl Held {
-    fn take() -> Held {
-        let _off = NoInterrupts::new();
-        LOCK.take();
-        Held { _off }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        LOCK.release();
-    }
+/// Runs `act` with the lock held.
+fn locked<R>(act: impl FnOnce() -> R) -> R {
+    let _off = NoInterrupts::new();
+    LOCK.take();
+    let answer = act();
+    LOCK.release();
+    answer
 }
 
 /// The writer to ring and UART; the caller holds the lock.
@@ -63,11 +54,12 @@ impl log::Log for Logger {
 
 /// Writes text to the log as it is.
 pub fn print(text: core::fmt::Arguments<'_>) {
-    let _held = Held::take();
-    // The text is collected so that the UART is fed whole FIFOs.
-    let mut pieces = Pieces::<_, 256>::new(Sink);
-    let _ = pieces.write_fmt(text);
-    let _ = pieces.flush();
+    locked(|| {
+        // The text is collected so that the UART is fed whole FIFOs.
+        let mut pieces = Pieces::<_, 256>::new(Sink);
+        let _ = pieces.write_fmt(text);
+        let _ = pieces.flush();
+    });
 }
 
 /// Starts the log; the parameter `skerry.log` (error, warn, info, debug, trace) sets how much is kept.
@@ -82,11 +74,10 @@ pub fn init() {
 /// Returns the kept part of the log, oldest first, and the number of bytes written before it.
 pub fn contents() -> (u64, Vec<u8>) {
     let mut bytes = Vec::with_capacity(RING_BYTES);
-    let held = Held::take();
-    bytes.extend(TAIL.bytes());
-    let start = TAIL.written() - bytes.len() as u64;
-    drop(held);
-    (start, bytes)
+    locked(|| {
+        bytes.extend(TAIL.bytes());
+        (TAIL.written() - bytes.len() as u64, bytes)
+    })
 }
 
 /// Frees the log's lock, which any processor may hold.

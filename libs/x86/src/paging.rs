@@ -155,9 +155,25 @@ pub const fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level)) as usize & (ENTRIES - 1)
 }
 
+/// Returns whether the processor accepts `address`: whether it is canonical.
+#[inline]
+pub const fn is_canonical(address: u64) -> bool {
+    ((address as i64) << 16 >> 16) as u64 == address
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_upper_bits_of_an_address_are_alike() {
+        for address in [0, (1 << 47) - 1, u64::MAX, 0xffff_8000_0000_0000] {
+            assert!(is_canonical(address));
+        }
+        for address in [1 << 47, 1 << 63, 0xffff_7fff_ffff_ffff] {
+            assert!(!is_canonical(address));
+        }
+    }
 
     #[test]
     fn an_entry_allows_what_it_was_made_for() {

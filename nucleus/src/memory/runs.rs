@@ -143,7 +143,7 @@ pub fn reap() {
     if next.is_null() {
         return;
     }
-    let (mut unmapped, mut chain) = (0, Chain(None));
+    let (mut unmapped, mut chain) = (0, Chain::default());
     while !next.is_null() {
         let start = next.addr() as u64;
         // SAFETY: a run off the list, ours alone and still mapped.
@@ -157,9 +157,7 @@ pub fn reap() {
         unmapped = start;
     }
     shootdown::kernel();
-    while let Some(frame) = chain.pop() {
-        frames::free(frame);
-    }
+    chain.free();
     let mut runs = RUNS.lock();
     while unmapped != 0 {
         let start = unmapped;
@@ -197,19 +195,22 @@ impl Runs {
 }
 
 /// Frames without other users, chained through their first bytes.
-struct Chain(Option<u32>);
+#[derive(Default)]
+pub(super) struct Chain(Option<u32>);
 
 impl Chain {
-    fn push(&mut self, frame: u32) {
+    pub(super) fn push(&mut self, frame: u32) {
         // SAFETY: the frame is ours alone; its address in the direct map is aligned.
         unsafe { frames::address(frame).cast::<Option<u32>>().write(self.0) };
         self.0 = Some(frame);
     }
 
-    fn pop(&mut self) -> Option<u32> {
-        let frame = self.0?;
-        // SAFETY: written by `push`.
-        self.0 = unsafe { frames::address(frame).cast::<Option<u32>>().read() };
-        Some(frame)
+    /// Frees the frames.
+    pub(super) fn free(mut self) {
+        while let Some(frame) = self.0 {
+            // SAFETY: written by `push`.
+            self.0 = unsafe { frames::address(frame).cast::<Option<u32>>().read() };
+            frames::free(frame);
+        }
     }
 }

@@ -5,7 +5,9 @@
 use super::{
     NoMemory, PAGE,
     frames::{self, For},
-    map_new, shootdown, unmap_kernel,
+    map_new,
+    runs::Chain,
+    shootdown, unmap_kernel,
 };
 use crate::{
     arch::paging::STACK_AREA,
@@ -84,16 +86,14 @@ pub fn trim() {
 
 /// Unmaps `pages` pages of each of `slots` and frees them.
 fn release(slots: &[u16], pages: usize) {
-    let mut taken = [0; BATCH * FRAMES];
-    let mut count = 0;
+    let mut chain = Chain::default();
     for slot in slots {
         for index in 0..pages {
-            taken[count] = unmap_kernel(bottom(*slot) + (index * PAGE) as u64);
-            count += 1;
+            chain.push(unmap_kernel(bottom(*slot) + (index * PAGE) as u64));
         }
     }
     shootdown::kernel();
-    taken[..count].iter().for_each(|&frame| frames::free(frame));
+    chain.free();
     let mut free = FREE.lock();
     slots.iter().for_each(|&slot| free.put_bare(slot));
 }

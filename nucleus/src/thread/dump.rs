@@ -111,11 +111,7 @@ fn look(thread: &Thread) -> (Doing, Option<Calls>) {
 pub fn log_all(why: fmt::Arguments<'_>) {
     sample_others();
     print(format_args!("threads: {why}\n"));
-    let mut slot = 0;
-    while let Some((thread, next)) = table::next(slot) {
-        slot = next;
-        log_one(&thread);
-    }
+    table::all().for_each(|thread| log_one(&thread));
     print(format_args!("end of threads\n"));
 }
 

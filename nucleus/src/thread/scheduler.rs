@@ -326,8 +326,8 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
         (_, false) => percpu::of(cpu).want_reschedule(),
     }
     target.lock.release();
-    if preempted_at.is_some() && !is_here {
-        apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+    if preempted_at.is_some() {
+        interrupt(cpu);
     }
     true
 }
@@ -410,6 +410,13 @@ fn call_idle() {
     let idle = (0..smp::online()).find(|&cpu| processor(cpu).is_some_and(|one| one.load.is_idle()));
     if let Some(cpu) = idle {
         percpu::of(cpu).want_reschedule();
+        interrupt(cpu);
+    }
+}
+
+/// Interrupts processor `cpu`, if it is another one, for it to look at what it should do.
+fn interrupt(cpu: usize) {
+    if cpu != percpu::cpu() {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
 }
@@ -423,7 +430,7 @@ pub fn interrupt_if_running(thread: &Thread) {
     let is_running = processor.queue().is_running(Ref::of(thread));
     processor.lock.release();
     if is_running {
-        apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+        interrupt(cpu);
     }
 }
 
@@ -490,9 +497,7 @@ fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
         place(thread);
     } else {
         percpu::of(cpu).want_reschedule();
-        if cpu != percpu::cpu() {
-            apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
-        }
+        interrupt(cpu);
     }
     is_on_queue
 }

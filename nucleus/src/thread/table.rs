@@ -19,9 +19,15 @@ pub fn find(number: u64) -> Option<Arc<Thread>> {
     TABLE.lock().get(number).cloned()
 }
 
-/// Returns the first thread in a slot from `slot` on, and the slot after it.
-pub fn next(slot: usize) -> Option<(Arc<Thread>, usize)> {
-    TABLE.lock().next(slot).map(|(_, thread, after)| (thread.clone(), after))
+/// Visits every thread that is there when its slot is looked at.
+pub fn all() -> impl Iterator<Item = Arc<Thread>> {
+    let mut slot = 0;
+    core::iter::from_fn(move || {
+        let mut table = TABLE.lock();
+        let (_, thread, after) = table.next(slot)?;
+        slot = after;
+        Some(thread.clone())
+    })
 }
 
 /// Removes the thread `number`.

@@ -20,12 +20,7 @@ const PRIORITY: u8 = 99;
 /// deadline.
 fn survey() -> Survey {
     let mut survey = Survey::default();
-    let mut slot = 0;
-    while let Some((thread, next)) = table::next(slot) {
-        slot = next;
-        if !thread.is_program() {
-            continue;
-        }
+    for thread in table::all().filter(|thread| thread.is_program()) {
         let Entity { ticks, voluntary_switches, .. } = &thread.entity;
         let steps = ticks.user.load(Relaxed) + voluntary_switches.load(Relaxed);
         let since_ns = thread.blocked_at_ns.load(Relaxed);

@@ -1,6 +1,7 @@
 //! Single instructions that Rust has no operation for: ports, model-specific and control registers, interrupt
 //! flag, time-stamp counter; and the processor features that the nucleus enables.
 use core::arch::asm;
+pub use core::hint::spin_loop as relax;
 pub use x86::cpuid::Features;
 
 /// Declares the port accesses of one width: the function that reads, the one that writes, and the register.
@@ -143,12 +144,6 @@ pub unsafe fn enable_interrupts() {
 pub fn disable_interrupts() {
     // SAFETY: being without interrupts is always sound.
     unsafe { asm!("cli", options(nostack)) };
-}
-
-/// Tells the processor that this is a spin loop.
-#[inline]
-pub fn relax() {
-    core::hint::spin_loop();
 }
 
 /// Stops this processor for good.

@@ -24,8 +24,4 @@ pub mod tsc;
 pub mod user;
 pub mod usercopy;
 
-/// Returns whether the processor accepts `address`: whether it is canonical.
-#[inline]
-pub fn is_canonical(address: u64) -> bool {
-    ((address as i64) << 16 >> 16) as u64 == address
-}
+pub use x86::paging::is_canonical;
