@@ -1,8 +1,8 @@
 //! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: features ([`cpuid`]), page tables
 //! ([`paging`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt controllers ([`apic`],
 //! [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), instructions that access ports
-//! ([`port`]), traps ([`trap`]), the serial port ([`uart`]), and interrupt
-//! vectors ([`vectors`]).
+//! ([`port`]), traps ([`trap`]), the serial port ([`uart`]), interrupt vectors
+//! ([`vectors`]), and mappings of device registers ([`mappings`]).
 //!
 //! Nothing here accesses the machine; the nucleus does, with these numbers.
 #![cfg_attr(not(test), no_std)]
@@ -16,6 +16,7 @@ pub mod clock;
 pub mod cpuid;
 pub mod descriptor;
 pub mod ioapic;
+pub mod mappings;
 pub mod paging;
 pub mod port;
 pub mod trap;
