@@ -12,26 +12,23 @@ const JITTER_ROUNDS: usize = 64;
 
 static GENERATOR: SpinLock<Generator> = SpinLock::new(class!("nucleus.entropy"), Generator::new());
 
-fn try_hardware(use_seed: bool) -> Option<u64> {
-    (0..TRIES).find_map(|_| {
-        let value: u64;
-        let is_good: u8;
-        if use_seed {
-            // SAFETY: the processor has RDSEED (checked by the caller).
-            unsafe { asm!("rdseed {}", "setc {}", out(reg) value, out(reg_byte) is_good, options(nomem, nostack)) };
-        } else {
-            // SAFETY: the processor has RDRAND (checked by the caller).
-            unsafe { asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) is_good, options(nomem, nostack)) };
-        }
-        (is_good != 0).then_some(value)
-    })
+/// Tries the processor's instruction `$name`, which it has, for a word.
+macro_rules! try_hardware {
+    ($name:literal) => {
+        (0..TRIES).find_map(|_| {
+            let (value, is_good): (u64, u8);
+            // SAFETY: the processor has the instruction.
+            unsafe { asm!(concat!($name, " {}"), "setc {}", out(reg) value, out(reg_byte) is_good, options(nomem, nostack)) };
+            (is_good != 0).then_some(value)
+        })
+    };
 }
 
 /// Returns one word from the processor's generator.
 fn hardware_word() -> Option<u64> {
     let features = cpu::features();
-    let seeded = if features.has_rdseed { try_hardware(true) } else { None };
-    seeded.or_else(|| if features.has_rdrand { try_hardware(false) } else { None })
+    let seeded = if features.has_rdseed { try_hardware!("rdseed") } else { None };
+    seeded.or_else(|| if features.has_rdrand { try_hardware!("rdrand") } else { None })
 }
 
 /// Returns a word folded from the low bits of the time-stamp counter.

@@ -18,6 +18,21 @@ pub fn choose(
     idle.or_else(any).unwrap_or(last)
 }
 
+/// Returns a set with a bit for each of `count` processors.
+pub fn all_of(count: usize) -> u64 {
+    u32::try_from(count)
+        .ok()
+        .and_then(|count| 1u64.checked_shl(count))
+        .map_or(u64::MAX, |end| end - 1)
+}
+
+/// Returns whether a thread with the set `affinity` may run on processor `cpu` of `count`. A set without one of these allows
+/// all.
+#[inline]
+pub fn allows(affinity: u64, cpu: usize, count: usize) -> bool {
+    affinity & 1 << cpu != 0 || affinity & all_of(count) == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +59,12 @@ mod tests {
         assert_eq!(chosen(2, 0b1000, 0b0111), 3);
         assert_eq!(chosen(2, 0b0010, 0), 1);
         assert_eq!(chosen(2, 0, 0b1111), 2);
+    }
+
+    #[test]
+    fn a_set_of_processors_that_are_absent_allows_all() {
+        assert_eq!([0, 1, 63, 64, 65].map(all_of), [0, 1, u64::MAX >> 1, u64::MAX, u64::MAX]);
+        assert!(allows(0b10, 1, 2) && !allows(0b10, 0, 2));
+        assert!(allows(0b100, 0, 2) && allows(0, 1, 2));
     }
 }

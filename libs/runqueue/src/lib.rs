@@ -20,7 +20,7 @@ mod ready;
 mod share;
 mod weight;
 
-pub use choose::choose;
+pub use choose::{all_of, allows, choose};
 pub use entity::{Entity, Load, Mode, Ticks, Told};
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};

@@ -75,16 +75,12 @@ impl Processor {
 }
 
 pub(super) fn may_run(thread: &Thread, cpu: usize) -> bool {
-    let affinity = thread.affinity.load(SeqCst);
-    affinity & 1 << cpu != 0 || affinity & online_mask() == 0
+    runqueue::allows(thread.affinity.load(SeqCst), cpu, smp::online())
 }
 
 /// Returns a set with a bit for each running processor.
 pub fn online_mask() -> u64 {
-    match smp::online() {
-        64.. => u64::MAX,
-        online => (1 << online) - 1,
-    }
+    runqueue::all_of(smp::online())
 }
 
 /// Returns the times of every processor.
