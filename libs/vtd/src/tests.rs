@@ -230,6 +230,22 @@ fn a_frame_lent_too_often_is_refused_and_stays_lent() {
     assert!(window.take_back(&&model, 7));
 }
 
+#[test]
+fn loans_end_at_the_first_that_is_refused() {
+    let model = Model::new(20, CAPABILITY, EXTENDED);
+    let mut unit = Unit::start(&model, FRAMES).unwrap();
+    let window = window(&mut unit, 0x18);
+    let kept = std::cell::RefCell::new(Vec::new());
+    let lend = |frames: [u32; 3]| {
+        let loans = frames.into_iter().map(|frame| (frame, Access::Read));
+        window.lend_all(&&model, loans, |frame| kept.borrow_mut().push(frame))
+    };
+    assert_eq!(lend([3, 4, 3]), Ok(()));
+    assert_eq!(lend([5, u32::MAX, 6]), Err(1));
+    assert_eq!(*kept.borrow(), [3, 4, 3, 5]);
+    assert!(model.reached(0x18, at(6), Access::Read).is_none());
+}
+
 /// Tables for threads that share them.
 #[derive(Clone, Copy)]
 struct Tables<'a>(&'a [Box<TranslationTable>]);

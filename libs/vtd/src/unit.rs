@@ -340,6 +340,25 @@ impl FrameWindow {
         before.is_some()
     }
 
+    /// Lends each of `loans` and calls `keep` for its frame.
+    ///
+    /// # Errors
+    /// The number of loans that were added, if the next frame is not memory or has too many loans.
+    pub fn lend_all(
+        &self,
+        machine: &impl Machine,
+        loans: impl Iterator<Item = (u32, Access)>,
+        keep: impl Fn(u32),
+    ) -> Result<(), usize> {
+        for (done, (frame, access)) in loans.enumerate() {
+            if !self.lend(machine, frame, access) {
+                return Err(done);
+            }
+            keep(frame);
+        }
+        Ok(())
+    }
+
     /// Takes back one loan of `frame`. Returns whether it was the last, in which case the hardware must flush the
     /// entry.
     #[must_use]

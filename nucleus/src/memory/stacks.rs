@@ -98,12 +98,8 @@ fn release(slots: &[u16], pages: usize) {
     slots.iter().for_each(|&slot| free.put_bare(slot));
 }
 
-/// Returns whether `address` is in the stack area, mapped or not.
-pub fn is_in_area(address: u64) -> bool {
-    (STACK_AREA..STACK_AREA + SLOT_BYTES * SLOTS as u64).contains(&address)
-}
-
 /// Returns whether `address` is in a stack's guard.
 pub fn is_guard(address: u64) -> bool {
-    is_in_area(address) && (address - STACK_AREA) % SLOT_BYTES < BYTES as u64
+    let area = STACK_AREA..STACK_AREA + SLOT_BYTES * SLOTS as u64;
+    area.contains(&address) && (address - STACK_AREA) % SLOT_BYTES < BYTES as u64
 }

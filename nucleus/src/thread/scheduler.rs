@@ -35,8 +35,7 @@ pub fn init_cpu() {
     idle.state.store(RUNNABLE, Relaxed);
     idle.is_on_queue.store(true, Relaxed);
     percpu::this().current.store(Arc::as_ptr(&idle).cast_mut().cast(), Relaxed);
-    let made = Box::new(Processor::new(idle));
-    let made = Box::into_raw(made);
+    let made = Box::into_raw(Box::new(Processor::new(idle)));
     percpu::this().processor.store(made.cast(), Relaxed);
     PROCESSORS[cpu].store(made, Release);
 }

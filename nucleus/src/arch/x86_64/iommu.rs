@@ -116,12 +116,9 @@ impl Window {
         I: Iterator<Item = (u32, Access)> + Clone,
     {
         let Some(window) = &self.window else { return Ok(()) };
-        for (done, (frame, access)) in loans.clone().enumerate() {
-            if !window.lend(&self.hardware, frame, access) {
-                self.take_back(loans.map(|loan| loan.0).take(done));
-                return Err(NoMemory);
-            }
-            frames::retain(frame);
+        if let Err(done) = window.lend_all(&self.hardware, loans.clone(), frames::retain) {
+            self.take_back(loans.map(|loan| loan.0).take(done));
+            return Err(NoMemory);
         }
         if window.needs_forgetting() {
             with_unit(|unit| unit.forget_domain(window));
