@@ -1,9 +1,9 @@
 //! Capabilities: the rights of isolated components (K3), named by handles in a [`Table`]. They are copied and moved along
 //! with messages. A [`Derivation`] is a copy that can be revoked.
 use crate::{
-    dma::DmaBuffer,
+    dma::{DmaBuffer, Lending, Loans},
     irq::Interrupt,
-    memory::space::{Inner, USER_END},
+    memory::space::{Inner, Space},
     thread::Endpoint,
 };
 use ::calls::{MAY_READ, MAY_SERVE, MAY_WRITE};
@@ -105,11 +105,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// Makes a window on `bytes` bytes from `start` of `space`; `None` if the range passes the end of user space.
+    /// Makes a window on `bytes` bytes from `start` of `space`; `None` if the range passes the end of the space.
     pub fn new(space: &Arc<Inner>, start: u64, bytes: u64, rights: u64) -> Option<Window> {
-        let end = start.checked_add(bytes)?;
         let window = Window { space: space.clone(), start, bytes, rights, derivation: None };
-        (end <= USER_END).then_some(window)
+        (space.bytes_from(start) >= bytes).then_some(window)
     }
 
     /// Waits until copies that were under way when the window was revoked have stopped.
@@ -117,9 +116,9 @@ impl Window {
         drop(self.space.lock.lock());
     }
 
-    /// Copies `bytes` bytes between `offset` of the window and `own` of the calling thread's space. Returns the number
+    /// Copies `bytes` bytes between `offset` of the window and `own`, which is in the calling thread's space. Returns the number
     /// copied. Bytes outside the window or not present, and bytes after the window was revoked, are not copied.
-    pub fn copy(&self, own: u64, offset: u64, bytes: u64, access: Access) -> u64 {
+    pub fn copy(&self, own: (&Inner, u64), offset: u64, bytes: u64, access: Access) -> u64 {
         let right = if access == Access::Write { MAY_WRITE } else { MAY_READ };
         let shown = self.bytes.saturating_sub(offset).min(bytes);
         if self.rights & right == 0 {
@@ -127,6 +126,22 @@ impl Window {
         }
         let place = self.start.saturating_add(offset);
         self.space.copy_across(place, own, shown, access, || !is_over(&self.derivation))
+    }
+}
+
+/// The right to lend frames to a domain's devices.
+#[derive(Clone, Debug)]
+pub struct Lender {
+    /// The domain's memory.
+    pub to: Lending,
+    /// What was lent by this right.
+    pub loans: Arc<Loans>,
+    derivation: Option<Arc<Derivation>>,
+}
+
+impl From<Lending> for Lender {
+    fn from(to: Lending) -> Lender {
+        Lender { loans: Arc::new(Loans::new(to.clone())), to, derivation: None }
     }
 }
 
@@ -141,6 +156,10 @@ pub enum Capability {
     Interrupt(Arc<Interrupt>),
     /// A range of a component's memory, for copying.
     Window(Window),
+    /// The memory of a driver's devices.
+    Lender(Lender),
+    /// The space of a program of the component.
+    Space(Arc<Space>),
     /// An object whose right was revoked.
     Gone,
 }
@@ -150,8 +169,9 @@ impl Capability {
         match self {
             Capability::Endpoint(EndpointRight { derivation, .. })
             | Capability::Region(Region { derivation, .. })
+            | Capability::Lender(Lender { derivation, .. })
             | Capability::Window(Window { derivation, .. }) => Some(derivation),
-            Capability::Interrupt(_) | Capability::Gone => None,
+            Capability::Interrupt(_) | Capability::Space(_) | Capability::Gone => None,
         }
     }
 
@@ -160,8 +180,9 @@ impl Capability {
         match self {
             Capability::Endpoint(EndpointRight { derivation, .. })
             | Capability::Region(Region { derivation, .. })
+            | Capability::Lender(Lender { derivation, .. })
             | Capability::Window(Window { derivation, .. }) => is_over(derivation),
-            Capability::Interrupt(_) => false,
+            Capability::Interrupt(_) | Capability::Space(_) => false,
             Capability::Gone => true,
         }
     }
@@ -176,6 +197,8 @@ impl Capability {
             }
             Capability::Region(region) => region.can_write &= rights & MAY_WRITE != 0,
             Capability::Window(window) => window.rights &= rights,
+            // Each holder has its own loans.
+            Capability::Lender(lender) => *lender = lender.to.clone().into(),
             _ => {}
         }
         let place = copy.derivation()?;

@@ -7,10 +7,11 @@ use crate::{
         iommu::{Access, Window},
     },
     memory::{NoMemory, charge::Charge, frames},
+    spin::{PreemptLock, SpinLock},
 };
 use ::calls::Quota;
-use alloc::sync::Arc;
-use core::sync::atomic::AtomicU64;
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::{iter::repeat_n, sync::atomic::AtomicU64};
 
 const PAGE: usize = 4096;
 
@@ -36,6 +37,101 @@ pub struct Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         self.window.take_back(frames_of(self.physical, self.pages));
+    }
+}
+
+/// The memory that a domain's devices reach, as clients of the domain lend to it.
+#[derive(Clone, Debug, Default)]
+pub struct Lending {
+    /// The window; `None` without an IOMMU.
+    pub window: Option<Arc<Window>>,
+    late: Arc<Late>,
+}
+
+impl Lending {
+    /// Makes the object for a domain's window.
+    pub fn new(window: Option<Arc<Window>>) -> Lending {
+        Lending { window, late: Arc::default() }
+    }
+}
+
+/// Frames that were lent without an IOMMU by a client that has ended. The device may reach them until its domain has ended.
+#[derive(Debug)]
+struct Late(SpinLock<Vec<u32>>);
+
+impl Default for Late {
+    fn default() -> Self {
+        Late(SpinLock::new(class!("nucleus.late_loans"), Vec::new()))
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        frames::release_all(core::mem::take(&mut *self.0.lock()));
+    }
+}
+
+/// A client's loans to devices. When this is dropped they are taken back.
+#[derive(Debug)]
+pub struct Loans {
+    to: Lending,
+    /// Number of loans of each frame that is lent.
+    frames: PreemptLock<BTreeMap<u32, u32>>,
+}
+
+impl Loans {
+    /// Makes an empty list of loans.
+    pub fn new(to: Lending) -> Loans {
+        Loans { to, frames: PreemptLock::new(class!("nucleus.loans"), BTreeMap::new()) }
+    }
+
+    /// Lends each of `loans`.
+    ///
+    /// # Errors
+    /// Those of [`Window::lend`].
+    pub fn lend<I>(&self, loans: I) -> Result<(), NoMemory>
+    where
+        I: Iterator<Item = (u32, Access)> + Clone,
+    {
+        let mut frames = self.frames.lock();
+        match &self.to.window {
+            Some(window) => window.lend(loans.clone())?,
+            None => loans.clone().for_each(|(frame, _)| frames::retain(frame)),
+        }
+        loans.for_each(|(frame, _)| *frames.entry(frame).or_default() += 1);
+        Ok(())
+    }
+
+    /// Takes back one loan of each of `returned`; those that are not lent are left out.
+    pub fn take_back(&self, returned: &mut [u32]) {
+        let mut frames = self.frames.lock();
+        let mut count = 0;
+        for index in 0..returned.len() {
+            let frame = returned[index];
+            let Some(loans) = frames.get_mut(&frame) else { continue };
+            *loans -= 1;
+            if *loans == 0 {
+                frames.remove(&frame);
+            }
+            returned[count] = frame;
+            count += 1;
+        }
+        let returned = returned[..count].iter().copied();
+        match &self.to.window {
+            Some(window) => window.take_back(returned),
+            None => _ = frames::release_all(returned),
+        }
+    }
+}
+
+impl Drop for Loans {
+    fn drop(&mut self) {
+        let lent = core::mem::take(&mut *self.frames.lock());
+        let lent = lent.iter().flat_map(|(&frame, &loans)| repeat_n(frame, loans as usize));
+        match &self.to.window {
+            Some(window) => window.take_back(lent),
+            None => self.to.late.0.lock().extend(lent),
+        }
     }
 }
 

@@ -3,9 +3,14 @@
 //! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them; opening may be refused.
 //! Registers are reached through [`Mmio`] and [`Ports`], which check every offset; interrupts are waited for in threads, or
 //! signalled at an endpoint (M2).
-#[cfg(not(all(target_os = "none", skerry_process)))]
-use crate::{NoMemory, memory::FrameId};
-use crate::{memory::Frame, message::Endpoint, thread::Woken, time::Instant, words, world};
+use crate::{
+    NoMemory,
+    memory::{Frame, FrameId},
+    message::Endpoint,
+    thread::Woken,
+    time::Instant,
+    words, world,
+};
 use alloc::{sync::Arc, vec::Vec};
 pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
 
@@ -422,7 +427,6 @@ pub fn fence() {
 }
 
 /// A frame that is lent to a device.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loan {
     /// Number of the frame.
@@ -432,13 +436,11 @@ pub struct Loan {
 }
 
 /// The memory that an isolated component's devices can reach, as its clients hold it to lend frames: the component's own
-/// [`DmaBuffer`]s and the frames lent here. Without an IOMMU (the default window) devices reach all memory. Components of the
-/// process world are not clients of drivers: their frames cannot be lent.
-#[cfg(not(all(target_os = "none", skerry_process)))]
+/// [`DmaBuffer`]s and the frames lent here. Without an IOMMU (the default window) devices reach all memory. A component of the
+/// process world gets it with a message ([`crate::message::Capability::Lender`]).
 #[derive(Clone, Debug, Default)]
 pub struct DmaWindow(pub(crate) world::device::WindowHandle);
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 impl DmaWindow {
     /// Lends each of `loans`. Its frame stays allocated, and the device reaches it, until it has been taken back as often
     /// as it was lent; rights of several loans of a frame add up. Cost as a system call: one.
@@ -454,7 +456,7 @@ impl DmaWindow {
     }
     /// Returns whether a loan is a reference to its frame. Without an IOMMU it is none, and nothing is kept from the device.
     pub fn holds_loans(&self) -> bool {
-        self.0.is_some()
+        world::device::window_holds_loans(&self.0)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     memory::Region,
     message::{Capability, Endpoint},
     time::Instant,
-    user::{PageRange, Protection},
+    user::Protection,
     world,
 };
 use alloc::sync::Arc;
@@ -37,8 +37,7 @@ impl Domain {
         data: &[u8],
         protection: Protection,
     ) -> Result<(), NoMemory> {
-        let range = PageRange::new(start, bytes.div_ceil(PAGE_BYTES)).ok_or(NoMemory)?;
-        self.0.load(range.start(), range.pages(), data, protection)
+        self.0.load(start, bytes.div_ceil(PAGE_BYTES), data, protection)
     }
     /// Maps `region` at page-aligned `start`, read-only.
     ///
@@ -50,16 +49,14 @@ impl Domain {
         region: &Region,
         protection: Protection,
     ) -> Result<(), NoMemory> {
-        let pages = size_of_val(region.words()).div_ceil(PAGE_BYTES);
-        let range = PageRange::new(start, pages).ok_or(NoMemory)?;
-        self.0.show(range.start(), &region.0, protection)
+        self.0.show(start, &region.0, protection)
     }
-    /// Maps the page that every component reads, at [`calls::SHARED_PAGE`].
+    /// Maps the page that every component reads, where it looks for it.
     ///
     /// # Errors
     /// Those of [`Domain::load`].
     pub fn show_shared_page(&self) -> Result<(), NoMemory> {
-        self.show(calls::SHARED_PAGE, &crate::shared::page()?, Protection::READ)
+        self.show(self.0.shared_page(), &crate::shared::page()?, Protection::READ)
     }
     /// Gives the domain a capability. Returns its handle in the domain's table. The first handle is
     /// [`calls::SERVICE`].
@@ -92,7 +89,7 @@ impl Domain {
     }
     /// Returns the window of the domain's devices, by which frames are lent to them.
     pub fn window(&self) -> DmaWindow {
-        DmaWindow(self.0.window())
+        DmaWindow(self.0.lending())
     }
     /// Returns the memory that the domain has, in bytes.
     pub fn memory_bytes(&self) -> usize {

@@ -47,6 +47,8 @@ pub mod device;
 pub mod domain;
 pub mod entropy;
 mod frame_pool;
+#[allow(dead_code, reason = "a world has one side of each conversion")]
+pub mod machine;
 pub mod memory;
 pub mod message;
 pub mod power;

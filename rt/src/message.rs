@@ -17,6 +17,8 @@ pub enum Capability {
     Region(Region),
     /// The right to call an endpoint.
     Endpoint(Endpoint),
+    /// The right to lend frames to a driver's devices.
+    Lender(crate::device::DmaWindow),
     /// The right to copy through a window. Only in the process world.
     #[cfg(all(target_os = "none", skerry_process))]
     View(crate::window::View),

@@ -5,17 +5,16 @@
 //! over objects stands above it and answers faults. Every operation covers a range (B5), and the
 //! TLBs of the processors that run the space are told once per operation.
 //!
-//! Isolated components do not run programs yet: there these operations are declarations (`process/absent.rs`).
+//! An isolated component may run programs if its system says so ([`calls::Grants::can_run`]).
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::{self, Frame, FrameId},
     world,
 };
 use core::ops::Range;
-pub use program::{Access, Bases, CloneMode, Fault, Protection, Registers, Trap, Unshared};
-
-/// End of the addresses for programs: the lower half's end less a guard page, as on Linux.
-pub const USER_END: u64 = 0x7fff_ffff_f000;
+pub use program::{
+    Access, Bases, CloneMode, Fault, Protection, Registers, Trap, USER_END, Unshared,
+};
 
 /// Page tables that mapping one page may need besides the root.
 const TABLES_OF_A_PAGE: usize = 3;
@@ -55,8 +54,10 @@ impl PageRange {
 /// A page that is present.
 #[derive(Debug)]
 pub struct Mapping {
-    /// The frame, with a reference for the caller.
-    pub frame: Frame,
+    /// The number of its frame, which may be free a moment later.
+    pub id: FrameId,
+    /// The number of references to the frame: those of spaces, and others.
+    pub references: u32,
     /// The accesses that the program has now.
     pub protection: Protection,
     /// The page was accessed since it was mapped.
@@ -164,9 +165,10 @@ impl Space {
     }
     /// Returns the present page at `address`, if there is one.
     pub fn query(&self, address: u64) -> Option<Mapping> {
-        let page = self.0.query(address)?;
+        let (page, references) = world::user::space_query(&self.0, address)?;
         Some(Mapping {
-            frame: Frame::from_counted(FrameId(page.frame)),
+            id: FrameId(page.frame),
+            references,
             protection: page.protection,
             is_accessed: page.is_accessed,
             is_dirty: page.is_dirty,
@@ -296,7 +298,7 @@ impl Space {
 /// The processor state of a program that is not running. Extended state (XSAVE) and the segment bases of the calling thread
 /// stay in the processor between runs; [`save_extended`] and [`bases`] fetch them.
 #[derive(Clone, Debug, Default)]
-#[repr(C)]
+#[repr(C, align(256))]
 pub struct Context {
     /// The general registers; valid except during `run`.
     pub registers: Registers,

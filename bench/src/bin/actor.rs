@@ -172,6 +172,7 @@ mod component {
                     self.view = Some(view);
                     3
                 }
+                Capability::Lender(_) => 4,
             }
         }
 

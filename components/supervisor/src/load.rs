@@ -27,6 +27,7 @@ fn grants(plan: &Plan) -> Grants {
         functions,
         transports,
         can_use_dma: plan.can_use_dma,
+        can_run: false,
         // The memory that outlives the component is mapped into it, too.
         memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
         vectors: plan.vectors,

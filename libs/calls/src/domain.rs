@@ -71,6 +71,8 @@ pub struct Grants {
     pub threads: usize,
     /// Best policy that its threads may have.
     pub policy: Policy,
+    /// The domain runs programs: its memory is at [`crate::SERVER_BASE`].
+    pub can_run: bool,
     /// Share of all processors' time that its threads may have together while other threads want it, in percent.
     pub share_percent: u8,
 }

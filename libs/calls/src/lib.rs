@@ -18,6 +18,7 @@ extern crate alloc;
 mod domain;
 mod message;
 mod quota;
+pub mod space;
 
 pub use domain::{CallSet, End, Grants, PortAccess, Usage};
 pub use message::{message_in, message_out};
@@ -36,6 +37,13 @@ pub const SERVICE: u64 = 1 << 16;
 /// Flag of [`Call::Call`] and [`Call::ReplyAndReceive`]: the message has no deadline, no capability and at most four words, so
 /// it can pass in registers. Afterwards rbx and r13 to r15 are undefined. With [`Call::Signal`] the flag only lowers the cost.
 pub const PLAIN: u64 = 1 << 31;
+/// The number of [`Call::Run`] as a component passes it.
+pub const RUN: u64 = Call::Run as u64 | PLAIN;
+/// First address of the memory of a component that runs programs, which is in the upper half: the lower half is the program's.
+/// There is what others have at [`SHARED_PAGE`].
+pub const SERVER_BASE: u64 = 0xffff_e000_0000_0000;
+/// First address behind.
+pub const SERVER_END: u64 = SERVER_BASE + (1 << 39);
 /// Handle of the memory that outlives a component, if it has such memory.
 pub const KEPT: u64 = 1 << 16 | 1;
 /// The page that a component reads instead of asking: it holds a [`SharedWord`] at each eight bytes. All components have the
@@ -117,7 +125,8 @@ calls! {
     /// (handle): gives a capability back; its mapping is removed.
     Close = 6,
     /// (handle) -> (address, bytes, device's address or 0): maps a region that came in a message, or [`KEPT`];
-    /// [`Status::Invalid`] if the handle names a window, [`Status::NotFound`] if it names something else.
+    /// [`Status::Invalid`] if the handle names a window, [`Status::Unknown`] if it names a lender, [`Status::NotFound`] if it names
+    /// something else.
     MapRegion = 7,
     /// (word, expected, deadline, 1 if a kick ends it): blocks while the word has the expected value; [`Status::TimedOut`],
     /// [`Status::Cancelled`].
@@ -145,7 +154,7 @@ calls! {
     /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other.
     /// Each entry has three words: address, offset, bytes.
     CopyList = 19,
-    /// (bytes) -> (address): maps zeroed memory, charged to the component.
+    /// (bytes, alignment: 0 or a power of two up to 2 MiB) -> (address): maps zeroed memory, charged to the component.
     Map = 20,
     /// (address, bytes): unmaps pages and gives them back.
     Unmap = 21,
@@ -220,6 +229,23 @@ calls! {
     /// (window, address, offset, bytes, 1 to the window, 0 from it) -> (bytes): copies between the component's memory and the
     /// memory in the window. [`Status::Fault`] if either is shorter, after so many bytes.
     Copy = 52,
+    /// () -> (space): makes the empty space of a program. Only for a component that runs programs.
+    SpaceNew = 53,
+    /// (space, operation, arguments) -> (values): does an [`space::Operation`].
+    Space = 54,
+    /// (context, space): enters the program whose [`Registers`](program::Registers) are at `context`, within a page, and returns
+    /// at its next trap, as [`space`] says. rbx, rbp and r12 to r15 are the program's afterwards. It is called with [`RUN`]; without
+    /// that flag it only prepares the thread and returns to the instruction before, to be called again.
+    Run = 55,
+    /// (table, count): registers fix-ups, each of three words: a page fault or protection fault of the component from the first
+    /// address to before the second, for an address of a program, makes it go on at the third.
+    Fixups = 56,
+    /// (1 if wanted): makes [`Call::Run`] of the calling thread also return when it was moved or preempted, or ends that.
+    ReportMoves = 57,
+    /// (lender, list, count, 1 to take back): lends pages of the component's own memory to a driver's devices, or takes them back.
+    /// Each of at most [`space::PAGE_LIST_MAX`] words is the address of a page, plus 1 if the device writes it. A page stays
+    /// allocated as long as it is lent. The end of either component takes all back.
+    Lend = 58,
 }
 
 /// A word of [`SHARED_PAGE`], by its number.

@@ -125,6 +125,15 @@ pub trait Pmap {
     fn counts(&self) -> &Counts;
     /// Adds `by` to the number of large pages.
     fn count_large(&self, by: isize);
+    /// Sets entry `slot` of the table in frame `above`, for a leaf or a table. A space with two roots changes both.
+    #[inline]
+    fn set_table(&self, above: u32, slot: usize, entry: Entry) {
+        self.table(above).set(slot, entry);
+    }
+    /// Returns the entries of the root that are the space's own.
+    fn tops(&self) -> Range<usize> {
+        0..ENTRIES / 2
+    }
 }
 
 /// Returns the entry that maps `address`, for reading.
@@ -185,6 +194,16 @@ fn upper<P: Pmap>(space: &P, address: u64) -> Result<u32, NoMemory> {
     Ok(frame)
 }
 
+/// Makes the table below the root for `address`, which then stays as long as the space.
+///
+/// # Errors
+/// [`NoMemory`].
+pub fn hold_top<P: Pmap>(space: &P, address: u64) -> Result<(), NoMemory> {
+    let top = new_table(space, space.root(), index(address, 3), address)?;
+    Usage(space.word(top)).count(0, 1);
+    Ok(())
+}
+
 /// Makes a table for `address` and enters it into the one in frame `above`.
 ///
 /// # Errors
@@ -207,7 +226,7 @@ fn allocate_table<P: Pmap>(space: &P) -> Option<u32> {
 
 /// Enters a leaf or a table into an empty slot of the table in frame `above`.
 fn enter<P: Pmap>(space: &P, above: u32, slot: usize, entry: Entry) {
-    space.table(above).set(slot, entry);
+    space.set_table(above, slot, entry);
     Usage(space.word(above)).count(eighths(&(slot..slot + 1)), 1);
 }
 

@@ -1,6 +1,7 @@
 //! Removing pages and tables, and freeing them after the processors have flushed them.
 use crate::{
-    LEAF_BYTES, Leaf, LeafTable, PAGE, Pmap, count, next, next_own, own, upper, usage::Usage,
+    LEAF_BYTES, Leaf, LeafTable, PAGE, Pmap, count, next, next_own, own, upper,
+    usage::{Usage, eighths},
 };
 use core::ops::Range;
 use program::NoMemory;
@@ -198,7 +199,7 @@ fn detach_empty<P: Pmap>(space: &P, address: u64, gathered: &mut Gathered) {
         if Usage(space.word(entry.frame())).held() > 0 {
             break;
         }
-        space.table(above).set(index(address, level), Entry::empty());
+        space.set_table(above, index(address, level), Entry::empty());
         Usage(space.word(above)).count(0, -1);
         space.counts().add_tables(-1);
         gathered.push_table(entry, 0);
@@ -216,14 +217,14 @@ pub(crate) fn prune<P: Pmap>(space: &P, address: u64) {
     }
 }
 
-/// Removes up to [`TOPS`] tables from the program's part of the root. Returns how many are in `tops`.
+/// Removes up to [`TOPS`] tables from the space's own part of the root. Returns how many are in `tops`.
 pub fn detach_tops<P: Pmap>(space: &P, tops: &mut [u32; TOPS]) -> usize {
-    const PROGRAM_EIGHTHS: u8 = 0x0f;
-    let root = space.table(space.root());
-    let eighths = Usage(space.word(space.root())).eighths() & PROGRAM_EIGHTHS;
+    let (root, own) = (space.root(), space.tops());
+    let marked = Usage(space.word(root)).eighths() & eighths(&own);
+    let used = space.table(root).used(marked).filter(|(slot, _)| own.contains(slot));
     let mut count = 0;
-    for ((slot, entry), top) in root.used(eighths).zip(tops) {
-        root.set(slot, Entry::empty());
+    for ((slot, entry), top) in used.zip(tops) {
+        space.set_table(root, slot, Entry::empty());
         *top = entry.frame();
         count += 1;
     }

@@ -15,6 +15,9 @@ pub use world::{
     PortStep, ProcessorTime, SCALE_SHIFT, Statistics, TraceRecord, Turn, user_ns,
 };
 
+/// End of the addresses for programs: the lower half's end less a guard page, as on Linux.
+pub const USER_END: u64 = 0x7fff_ffff_f000;
+
 /// General registers of a program. Its segment bases are kept with its extended state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

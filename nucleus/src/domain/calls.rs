@@ -7,6 +7,7 @@ mod wait;
 use super::{
     Domain,
     derivations::revoke,
+    programs::Entered,
     run::{self, Start},
 };
 use crate::{
@@ -44,7 +45,7 @@ struct Known<T = EndpointRight> {
 /// State of the calling thread.
 #[derive(Debug)]
 pub(super) struct Caller<'a> {
-    domain: &'a Domain,
+    pub(super) domain: &'a Domain,
     shared: &'a Arc<Domain>,
     /// The endpoints at which the thread last called, served and signalled.
     called: Option<Known>,
@@ -57,6 +58,7 @@ pub(super) struct Caller<'a> {
     is_kicked: bool,
     /// The thread is to end.
     pub(super) is_leaving: bool,
+    pub(super) entered: Entered,
 }
 
 pub(super) type Done = Result<(), Status>;
@@ -106,6 +108,11 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
             caller.exchange(Step::ReplyAndReceive, registers, Endpoint::reply_and_receive)
         }
         Call::Call => caller.exchange(Step::Call, registers, Endpoint::call),
+        Call::Run => match caller.run(registers) {
+            // The answer is in rax.
+            Ok(()) => return,
+            refused => refused,
+        },
         other => caller.rest(other, registers),
     };
     registers.rax = match done {
@@ -165,16 +172,18 @@ impl<'a> Caller<'a> {
             word: None,
             is_kicked: false,
             is_leaving: false,
+            entered: Entered::default(),
         }
     }
 
     /// Notes a kick: until it is consumed the thread does not use the fast path.
     pub(super) fn kick(&mut self) {
+        self.entered.forget();
         keep_kick(&mut self.is_kicked);
     }
 
     /// Consumes a kick. Returns whether there was one.
-    fn take_kick(&mut self) -> bool {
+    pub(super) fn take_kick(&mut self) -> bool {
         thread::let_pass(true);
         core::mem::take(&mut self.is_kicked)
     }
@@ -368,6 +377,9 @@ impl Given {
     fn lay_capability(domain: &Domain, word: u64) -> Result<Given, Status> {
         let (handle, is_moved) = (word & !(MOVED | READ_ONLY), word & MOVED != 0);
         let mut capability = domain.held(handle)?;
+        if matches!(capability, Capability::Space(_)) {
+            return Err(Status::Refused);
+        }
         if is_moved {
             drop(domain.lift(handle)?);
         }
@@ -425,6 +437,11 @@ impl Domain {
                 registers.rdi = length as u64;
             }
             Call::Panic => self.end(run::at(self, self.text(first, second)?, *registers)),
+            Call::SpaceNew => registers.rdi = self.new_space()?,
+            Call::Space => self.space_operation(registers)?,
+            Call::Lend => self.lend(first, second, third, registers.r10)?,
+            Call::Fixups => self.set_fixups(first, second)?,
+            Call::ReportMoves => thread::report_moves(first != 0),
             Call::EndpointNew => {
                 registers.rdi =
                     self.grant(Capability::Endpoint(EndpointRight::to(Arc::default())))?;

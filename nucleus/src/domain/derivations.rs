@@ -64,6 +64,7 @@ impl Domain {
         let access = if direction == 0 { Access::Read } else { Access::Write };
         registers.rdi = 0;
         let mut copy = |[own, offset, bytes]: [u64; 3]| {
+            let own = (&**self.space.inner(), own);
             let copied = window.copy(own, offset, bytes, access);
             registers.rdi += copied;
             if copied == bytes {
@@ -116,6 +117,9 @@ impl Domain {
             self.unmap(start, region.bytes() / PAGE);
             self.uncharge(charged);
             drop(mapped);
+            if region.is_charged_to(&self.quota) {
+                self.programs.retire(&region);
+            }
         }
     }
 }

@@ -3,7 +3,11 @@ use super::{Domain, calls::Done, run::READ_WRITE};
 use crate::{
     capability::{Capability, Region},
     dma::DmaBuffer,
-    memory::{NoMemory, PAGE, charge::Charge, space::Protection},
+    memory::{
+        NoMemory, PAGE,
+        charge::Charge,
+        space::{Inner, Protection},
+    },
 };
 use ::calls::{Call, KEPT, Status};
 use alloc::{sync::Arc, vec::Vec};
@@ -29,9 +33,14 @@ impl Mapped {
 impl Domain {
     /// Reserves address space for `pages` pages and an unmapped page behind them. Returns its start.
     pub(super) fn room(&self, pages: usize) -> u64 {
+        self.room_at(pages, PAGE as u64)
+    }
+
+    /// Reserves room as [`Domain::room`] does, at a multiple of `alignment`, a power of two.
+    fn room_at(&self, pages: usize, alignment: u64) -> u64 {
         let mut taken = self.taken.lock();
-        let start = taken.next;
-        taken.next += ((pages + 1) * PAGE) as u64;
+        let start = taken.next.next_multiple_of(alignment);
+        taken.next = start + ((pages + 1) * PAGE) as u64;
         start
     }
 
@@ -46,7 +55,8 @@ impl Domain {
             Call::Unmap => {
                 let start = registers.rdi;
                 let end = start.checked_add((pages * PAGE) as u64).ok_or(Status::Invalid)?;
-                if !start.is_multiple_of(PAGE as u64) || end > crate::memory::space::USER_END {
+                if !start.is_multiple_of(PAGE as u64) || self.space.bytes_from(start) < end - start
+                {
                     return Err(Status::Invalid);
                 }
                 // A mapped region is freed by its handle, to which its charge belongs.
@@ -58,8 +68,13 @@ impl Domain {
                 Ok(())
             }
             Call::Map => {
+                const ALIGNMENT_MAX: u64 = 1 << 21;
+                let alignment = registers.rsi.max(PAGE as u64);
+                if !alignment.is_power_of_two() || alignment > ALIGNMENT_MAX {
+                    return Err(Status::Invalid);
+                }
                 self.charge(pages)?;
-                let start = self.room(pages);
+                let start = self.room_at(pages, alignment);
                 if self.space.map_zeroed(start, pages, READ_WRITE).is_err() {
                     let _ = self.space.unmap(start, start + (pages * PAGE) as u64);
                     self.uncharge(pages);
@@ -73,6 +88,7 @@ impl Domain {
                 if is_dma && !self.grants.can_use_dma {
                     return Err(Status::Refused);
                 }
+                self.programs.give_back_retired();
                 let charge = Charge::new(&self.quota, pages)?;
                 let mut buffer = DmaBuffer::charged(pages * PAGE, charge)?;
                 if let Some(window) = self.window.as_ref().filter(|_| is_dma) {
@@ -110,17 +126,21 @@ impl Domain {
         let region = match self.held(handle)? {
             Capability::Region(region) => region,
             Capability::Window(_) => return Err(Status::Invalid),
+            Capability::Lender(_) => return Err(Status::Unknown),
             _ => return Err(Status::NotFound),
         };
         if let Some(known) = mapped.iter().find(|known| known.handle == handle) {
             return Ok((known.start, region));
         }
         let frames: Vec<u32> = region.frames().collect();
+        // Programs may get pages of the domain's own regions.
+        let is_own = region.is_charged_to(&self.quota) && !region.is_given();
         let charged = if region.is_charged_to(&self.quota) { 0 } else { frames.len() };
         self.charge(charged)?;
         let start = self.room(frames.len());
         let protection = if region.can_write { READ_WRITE } else { Protection::READ };
-        match self.space.map_borrowed(start, &frames, protection) {
+        let map = if is_own && self.grants.can_run { Inner::map } else { Inner::map_borrowed };
+        match map(&self.space, start, &frames, protection) {
             Ok(_) => {
                 mapped.push(Mapped { handle, start, region: region.clone(), charged });
                 Ok((start, region))

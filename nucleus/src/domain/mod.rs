@@ -11,6 +11,7 @@ mod calls;
 mod derivations;
 mod devices;
 mod memory;
+mod programs;
 mod run;
 
 pub use derivations::revoke;
@@ -20,7 +21,7 @@ use crate::{
     arch::{iommu::Window, pci, smp},
     capability::{Capability, Derivation, Table},
     device,
-    dma::{DmaBuffer, Loan},
+    dma::{DmaBuffer, Lending, Loan},
     memory::{
         NoMemory, PAGE, charge,
         space::{Protection, Space},
@@ -29,7 +30,7 @@ use crate::{
     spin::{PreemptLock, SpinLock},
     thread, trace,
 };
-use ::calls::{Call, Lines, MAPPINGS, Quota, Status};
+use ::calls::{Call, Lines, MAPPINGS, Quota, SERVER_BASE, SHARED_PAGE, Status};
 pub use ::calls::{CallSet, End, Grants, PortAccess, Usage};
 use alloc::{string::String, sync::Arc, vec::Vec};
 pub(crate) use calls::{PLAIN_CALL, PLAIN_REPLY, PLAIN_SIGNAL};
@@ -37,7 +38,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
-pub(crate) use run::plain;
+pub(crate) use run::{ENTERED, plain};
 use runqueue::Share;
 use x86::port::Ranges;
 
@@ -65,6 +66,7 @@ pub struct Domain {
     grants: Grants,
     /// The memory that its PCI functions reach; `None` without an IOMMU.
     window: Option<Arc<Window>>,
+    lending: Lending,
     held: SpinLock<Table>,
     /// Counted up when a capability is removed, which invalidates threads' cached copies of the table.
     version: AtomicU32,
@@ -91,6 +93,7 @@ pub struct Domain {
     refused: [AtomicU32; Call::ALL.len()],
     /// Number of times its devices accessed memory that was not lent to them.
     strays: AtomicU32,
+    programs: programs::Programs,
     /// Its share of the processors' time; `None` without a limit.
     share: Option<Arc<Share>>,
 }
@@ -103,8 +106,12 @@ impl Domain {
     pub fn new(name: &str, grants: Grants) -> Result<Arc<Domain>, NoMemory> {
         let has_map = grants.port_access == PortAccess::Map && !grants.ports.is_empty();
         let quota = Arc::new(Quota::new(grants.memory_bytes / PAGE));
-        let make = if has_map { Space::with_port_map } else { Space::charged_to };
-        let space = make(Some(quota.clone()))?;
+        let make = match () {
+            () if grants.can_run => Space::of_server,
+            () if has_map => Space::with_port_map,
+            () => Space::charged_to,
+        };
+        let space = make(quota.clone())?;
         let window = if grants.functions.is_empty() { None } else { Window::new()? };
         let share = Share::new(grants.share_percent, smp::online());
         let vectors = Arc::new(Quota::new(grants.vectors));
@@ -112,11 +119,13 @@ impl Domain {
         objects::count(Kind::Domain, 1);
         // The list never grows beyond this, so nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
-        let taken = Taken { next: MAPPINGS, ..Taken::default() };
+        let base = if grants.can_run { SERVER_BASE } else { 0 };
+        let taken = Taken { next: base + MAPPINGS, ..Taken::default() };
         let domain = Arc::new(Domain {
             name: String::from(name),
             space,
             grants,
+            lending: Lending::new(window.clone()),
             window,
             held: SpinLock::new(class!("nucleus.domain.held"), Table::new()),
             version: AtomicU32::new(0),
@@ -136,15 +145,16 @@ impl Domain {
             calls: AtomicU64::new(0),
             refused: [const { AtomicU32::new(0) }; Call::ALL.len()],
             strays: AtomicU32::new(0),
+            programs: programs::Programs::default(),
             share: share.map(Arc::new),
         });
         derivations::enter(&domain);
         Ok(domain)
     }
 
-    /// Returns the window of the domain's functions; `None` without an IOMMU.
-    pub fn window(&self) -> Option<Arc<Window>> {
-        self.window.clone()
+    /// Returns the memory that the domain's functions reach, for clients that lend to it.
+    pub fn lending(&self) -> Lending {
+        self.lending.clone()
     }
 
     /// Returns the domain's space, for the functions that load it.
@@ -163,7 +173,7 @@ impl Domain {
         data: &[u8],
         protection: Protection,
     ) -> Result<(), NoMemory> {
-        self.charge(pages).map_err(|_| NoMemory)?;
+        self.charge_image(start, pages)?;
         self.space.map_zeroed(start, pages, protection | Protection::WRITE)?;
         let copied = self.space.write(start, &data[..data.len().min(pages * PAGE)]);
         self.space.protect(start, start + (pages * PAGE) as u64, protection)?;
@@ -176,8 +186,23 @@ impl Domain {
     /// Those of [`Domain::load`].
     pub fn show(&self, at: u64, buffer: &DmaBuffer, rights: Protection) -> Result<(), NoMemory> {
         let frames: Vec<u32> = buffer.frames().collect();
-        self.charge(frames.len()).map_err(|_| NoMemory)?;
+        self.charge_image(at, frames.len())?;
         self.space.map(at, &frames, rights.difference(Protection::WRITE)).map(|_| ())
+    }
+
+    /// Charges a part of the image, if it is inside the space.
+    fn charge_image(&self, start: u64, pages: usize) -> Result<(), NoMemory> {
+        let is_inside = self.space.bytes_from(start) >= (pages * PAGE) as u64;
+        if is_inside && start.is_multiple_of(PAGE as u64) {
+            self.charge(pages).map_err(|_| NoMemory)
+        } else {
+            Err(NoMemory)
+        }
+    }
+
+    /// Returns the address of the page that every component reads.
+    pub fn shared_page(&self) -> u64 {
+        if self.grants.can_run { SERVER_BASE } else { SHARED_PAGE }
     }
 
     /// Puts `capability` into the domain's table. Returns its handle.
@@ -277,8 +302,11 @@ impl Domain {
         drop(taken.kept);
         // Its derivations are revoked from all holders.
         revoke(taken.given.into_iter().map(|(_, derivation)| derivation));
-        let held = self.held.lock().drain();
+        let mut held = self.held.lock().drain();
+        // The pages of programs go first: some are a region's.
+        drop(held.extract_if(.., |one| matches!(one, Capability::Space(_))).collect::<Vec<_>>());
         drop(held);
+        self.programs.give_back_retired();
         self.has_ended.store(1, Release);
         thread::wake(&self.has_ended, u32::MAX);
     }

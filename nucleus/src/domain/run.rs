@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     arch::{
-        component, cpu, percpu,
+        component, cpu, percpu, run,
         user::{self, Left},
     },
     memory::{PAGE, frames, space::Protection},
@@ -13,7 +13,10 @@ use crate::{
 };
 use ::calls::Status;
 use alloc::{boxed::Box, string::String, sync::Arc};
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::{
+    mem::offset_of,
+    sync::atomic::Ordering::{Relaxed, SeqCst},
+};
 use ipc::MESSAGE_WORDS;
 use program::{Bases, Registers, Trap};
 
@@ -85,7 +88,7 @@ pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     let more = |alive: u32| (alive < most).then_some(alive + 1);
     domain.alive.fetch_update(SeqCst, SeqCst, more).map_err(|_| Status::NoMemory)?;
     let own = domain.clone();
-    let body: thread::Body = Box::new(Box::new(move || run(&own, start, area)));
+    let body: thread::Body = Box::new(Box::new(move || serve(&own, start, area)));
     let know = |number| domain.threads.lock().push(number);
     let share = domain.share.clone();
     thread::spawn_known(&domain.name, start.policy, share, body, know).map_err(|_| {
@@ -102,7 +105,10 @@ struct Running<'a> {
     domain: &'a Arc<Domain>,
 }
 
-fn run(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
+/// Place of the thread's [`Entered`](super::programs::Entered) behind its registers.
+pub(crate) const ENTERED: usize = offset_of!(Running<'static>, caller.entered);
+
+fn serve(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
     let me = thread::current();
     me.extended.do_without();
     me.extended.set_bases(Bases { fs: start.fs, gs: 0 });
@@ -130,7 +136,8 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     // SAFETY: it is `running` of the calling thread, and nobody else has a reference to it now.
     let running = unsafe { &mut *context.cast::<Running<'_>>() };
     while !running.domain.is_ending.load(Relaxed) && !running.caller.is_leaving {
-        match user::get_ready(&running.domain.space) {
+        cpu::disable_interrupts();
+        match user::make_ready(&running.domain.space) {
             None => return 1,
             Some(_) => running.caller.kick(),
         }
@@ -161,10 +168,11 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
     if kind != user::SYSCALL {
         return left(running, kind, error_code);
     }
-    let Running { registers, caller, domain } = running;
+    let Running { registers, caller, .. } = running;
     calls::dispatch(caller, registers);
     cpu::disable_interrupts();
-    if user::is_ready_for(&domain.space) && !caller.is_leaving {
+    // A component's thread runs in no other space than its component's and its programs'.
+    if !percpu::ready_space().is_null() && !caller.is_leaving {
         // SAFETY: nothing here is to be dropped.
         unsafe { component::resume(registers, percpu::this().kernel_rsp.load(Relaxed)) }
     }
@@ -180,11 +188,15 @@ fn left(running: &mut Running<'_>, kind: u64, error_code: u64) {
             unsafe { cpu::enable_interrupts() }
         }
         component::PARKED => calls::unparked(caller, registers),
+        _ if kind & run::PROGRAM != 0 => {
+            caller.program_left(registers, Left { kind: kind & !run::PROGRAM, error_code });
+        }
         _ => match user::trapped(Left { kind, error_code }, registers.rip) {
             None => {}
             Some(Trap::Kicked) => caller.kick(),
             // This may be an access to an open port that the map does not show.
             Some(Trap::Exception { vector: 13, error_code: 0 }) if domain.carry_out(registers) => {}
+            Some(trap) if let Some(to) = domain.fixup(trap, registers.rip) => registers.rip = to,
             Some(trap) => domain.end(at(domain, End::cause_of(trap), *registers)),
         },
     }

@@ -104,20 +104,22 @@ impl Space {
 impl Inner {
     #[inline]
     fn is_current(&self) -> bool {
-        core::ptr::eq(thread::current_space(), self)
+        let current = thread::current_space();
+        // SAFETY: the calling thread's space, which it keeps.
+        core::ptr::eq(current, self)
+            || unsafe { current.as_ref() }.is_some_and(|one| one.shows(self))
     }
 
     #[inline(always)]
     fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Accessed {
-        let last = USER_END.saturating_sub(length as u64);
-        let done = if self.is_current() && address < last {
-            // SAFETY: below `USER_END`, and the calling thread's space is loaded while it runs.
+        let done = if self.is_current() && self.bytes_from(address) > length as u64 {
+            // SAFETY: in the space, and the calling thread's space is loaded while it runs.
             match unsafe { job.act(address as *mut u8, 0, length) } {
                 0 => return Ok(()),
                 left => length - left,
             }
         } else {
-            let fits = USER_END.saturating_sub(address).min(length as u64) as usize;
+            let fits = self.bytes_from(address).min(length as u64) as usize;
             self.walk(address, fits, job, || true)
         };
         if done == length {
@@ -148,16 +150,17 @@ impl Inner {
     }
 
     /// Copies `length` bytes between `address` of this space, which is accessed by `access`, and `own` of the calling
-    /// thread's space, page by page while `may` returns `true`. Returns the number copied.
+    /// thread's space, which is `own_space`, page by page while `may` returns `true`. Returns the number copied.
     pub fn copy_across(
         &self,
         address: u64,
-        own: u64,
+        (own_space, own): (&Inner, u64),
         length: u64,
         access: Access,
         may: impl Fn() -> bool,
     ) -> u64 {
-        let length = length.min(USER_END.saturating_sub(own)) as usize;
+        let shown = self.bytes_from(address).min(own_space.bytes_from(own));
+        let length = length.min(shown) as usize;
         let own = own as *mut u8;
         let done = match access {
             Access::Write => self.walk(address, length, &Copy::<_, true>(at(own)), may),
@@ -272,8 +275,8 @@ impl Inner {
         Ok(done)
     }
 
-    fn check_word(address: u64, access: Access) -> Accessed {
-        let is_word = address.is_multiple_of(4) && address < USER_END;
+    fn check_word(&self, address: u64, access: Access) -> Accessed {
+        let is_word = address.is_multiple_of(4) && self.bytes_from(address) > 0;
         if is_word { Ok(()) } else { Err(Fault { address, access, done: 0 }) }
     }
 
@@ -282,9 +285,9 @@ impl Inner {
     /// # Errors
     /// [`Fault`].
     pub fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
-        Self::check_word(address, Access::Read)?;
+        self.check_word(address, Access::Read)?;
         let found = if self.is_current() {
-            // SAFETY: aligned, below `USER_END`, our space is loaded.
+            // SAFETY: aligned, in the space, our space is loaded.
             unsafe { usercopy::load_user(address) }
         } else {
             self.with_page(address, Access::Read, |at| {
@@ -300,9 +303,9 @@ impl Inner {
     /// # Errors
     /// [`Fault`].
     pub fn compare_exchange(&self, address: u64, old: u32, new: u32) -> Result<u32, Fault> {
-        Self::check_word(address, Access::Write)?;
+        self.check_word(address, Access::Write)?;
         let found = if self.is_current() {
-            // SAFETY: aligned, below `USER_END`, our space is loaded.
+            // SAFETY: aligned, in the space, our space is loaded.
             unsafe { usercopy::exchange_user(address, old, new) }
         } else {
             self.with_page(address, Access::Write, |at| {

@@ -244,9 +244,9 @@ pub fn release(frame: u32) {
     }
 }
 
-/// Frees frames that have no references.
+/// Frees frames that have no references. Returns their number.
 #[inline]
-fn give_back(all: impl IntoIterator<Item = u32>) {
+fn give_back(all: impl IntoIterator<Item = u32>) -> usize {
     with_cache(|cache, frames, count| {
         let mut freed = 0;
         // `for_each` is used because nested loops over tables run faster inside the iterator than driven from
@@ -256,17 +256,19 @@ fn give_back(all: impl IntoIterator<Item = u32>) {
             freed += 1;
         });
         cache.freed.store(cache.freed.load(Relaxed) + freed, Relaxed);
-    });
+        freed as usize
+    })
 }
 
-/// Drops a reference of each frame.
+/// Drops a reference of each frame. Returns the number of frames that it freed.
 #[inline]
-pub fn release_all(all: impl IntoIterator<Item = u32>) {
-    give_back(all.into_iter().filter(|&frame| is_last(frame)));
+pub fn release_all(all: impl IntoIterator<Item = u32>) -> usize {
+    give_back(all.into_iter().filter(|&frame| is_last(frame)))
 }
 
-/// Drops a reference of each of `count` contiguous frames. They are freed as one run if none has another reference.
-pub fn release_run(first: u32, count: usize) {
+/// Drops a reference of each of `count` contiguous frames. They are freed as one run if none has another reference. Returns the
+/// number of frames that it freed.
+pub fn release_run(first: u32, count: usize) -> usize {
     let run = (first..).take(count);
     if run.clone().any(|frame| references(frame).load(Acquire) != 1) {
         return release_all(run);
@@ -274,6 +276,7 @@ pub fn release_run(first: u32, count: usize) {
     run.for_each(|frame| references(frame).store(0, Relaxed));
     with_cache(|cache, _, _| cache.freed.store(cache.freed.load(Relaxed) + count as u64, Relaxed));
     free_contiguous(first, count);
+    count
 }
 
 /// Takes frames with one reference each and any contents, while there are some. Returns how many of `new` were

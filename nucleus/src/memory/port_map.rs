@@ -61,7 +61,7 @@ impl Space {
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn with_port_map(quota: Option<Arc<Quota>>) -> Result<Space, NoMemory> {
+    pub fn with_port_map(quota: Arc<Quota>) -> Result<Space, NoMemory> {
         let space = Space::charged_to(quota)?;
         let shared = pmap::leaf(&*space, AREA).map_err(|_| NoMemory)?;
         let own = space.own_leaf(AREA)?;

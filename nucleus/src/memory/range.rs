@@ -116,9 +116,11 @@ impl Inner {
         if wanted == 0 {
             return Ok(0);
         }
+        self.charge(wanted)?;
         let made = frames::allocate_all(&mut new[..wanted]);
         if made < wanted {
             frames::release_all(new[..made].iter().copied());
+            self.uncharge(wanted);
             return Err(NoMemory);
         }
         for &frame in &new[..wanted] {
@@ -130,7 +132,7 @@ impl Inner {
             let _guard = self.lock.lock();
             pmap::fill(self, start, count, Entry::allowing(protection), |_| next.next())
         };
-        frames::release_all(next);
+        self.uncharge(frames::release_all(next));
         outcome.map(|()| used)
     }
 
@@ -147,7 +149,11 @@ impl Inner {
         if is_taken {
             return Ok(false);
         }
-        let Some(first) = frames::allocate_counted_run(ENTRIES) else { return Ok(false) };
+        self.charge(ENTRIES)?;
+        let Some(first) = frames::allocate_counted_run(ENTRIES) else {
+            self.uncharge(ENTRIES);
+            return Ok(false);
+        };
         for frame in (first..).take(ENTRIES) {
             // SAFETY: a frame just allocated.
             unsafe { pages::zero(frames::address(frame)) };
@@ -158,7 +164,7 @@ impl Inner {
             pmap::enter_large(self, start, first, flags)
         };
         if !matches!(entered, Ok(true)) {
-            frames::release_run(first, ENTRIES);
+            self.uncharge(frames::release_run(first, ENTRIES));
         }
         entered
     }
@@ -306,7 +312,12 @@ impl Inner {
                 }
                 Unshared::Reused
             } else {
-                let copy = frames::allocate_counted().ok_or(NoMemory)?;
+                self.charge(1)?;
+                let refused = || {
+                    self.uncharge(1);
+                    NoMemory
+                };
+                let copy = frames::allocate_counted().ok_or_else(refused)?;
                 // SAFETY: `frame` is held by the entry, `copy` is new.
                 unsafe { pages::copy(frames::address(frame), frames::address(copy)) };
                 leaf.set(slot, Entry::new(copy, dirty));
@@ -316,7 +327,7 @@ impl Inner {
             }
         };
         if let Some(frame) = old {
-            frames::release(frame);
+            self.uncharge(frames::release_all([frame]));
         }
         Ok(outcome)
     }

@@ -8,6 +8,7 @@ use crate::{
     spin::{NoInterrupts, NoPreempt},
     thread,
 };
+use alloc::sync::Arc;
 use core::{
     ptr,
     sync::atomic::{
@@ -40,8 +41,20 @@ pub fn activate(space: &Inner) {
     }
 }
 
+/// Returns whether the memory of `space` is there while `loaded` is.
+fn shows(loaded: *const Inner, space: *const Inner) -> bool {
+    // SAFETY: a processor's loaded space, or a thread's, stays while it is that.
+    unsafe { loaded.as_ref() }.is_some_and(|loaded| loaded.shows(space))
+}
+
+/// Enters processor `cpu` into the sets of `space` and of its component.
+fn mark(space: &Inner, cpu: usize) {
+    space.active.fetch_or(1 << cpu, SeqCst);
+    space.server().inspect(|server| _ = server.active.fetch_or(1 << cpu, SeqCst));
+}
+
 /// Loads `space`'s root on this processor, number `cpu`. The processor stays in the old space's set until the next
-/// shootdown there ([`forget`]), so one that goes to and fro between two spaces changes no set. Interrupts are off.
+/// shootdown there ([`forget`]), so one that goes to and fro between two spaces changes no set. The space is no component's program's. Interrupts are off.
 #[inline(always)]
 pub fn change_to(space: &Inner, cpu: usize) {
     let cpu = cpu % percpu::MAX_CPUS;
@@ -60,16 +73,25 @@ fn switch_root(cpu: usize, new: *mut Inner) {
     } else {
         // SAFETY: the caller has a reference to the space.
         let space = unsafe { &*new };
-        space.active.fetch_or(1 << cpu, SeqCst);
+        mark(space, cpu);
         space.root()
     };
     let old = LOADED[cpu].swap(new, Relaxed);
     // SAFETY: a root with the kernel's half; a space is not freed while it is loaded anywhere (`evict`).
     unsafe { paging::load_root(root) };
-    if !old.is_null() {
-        // SAFETY: it was loaded here until now, so it is still there.
-        unsafe { &*old }.active.fetch_and(!(1 << cpu), SeqCst);
+    // SAFETY: it was loaded here until now, so it is still there.
+    if let Some(old) = unsafe { old.as_ref() } {
+        let gone = [Some(old), old.server().map(|server| &**server)].into_iter().flatten();
+        for gone in gone.filter(|&gone| !shows(new, gone)) {
+            gone.active.fetch_and(!(1 << cpu), SeqCst);
+        }
     }
+}
+
+/// Leaves `space`, which ends, for its component's space, or for none. Interrupts are off.
+fn leave(cpu: usize, space: &Inner) {
+    let server = space.server().map_or(ptr::null(), Arc::as_ptr);
+    switch_root(cpu, server.cast_mut());
 }
 
 /// Handles the shootdown interrupt.
@@ -83,14 +105,13 @@ pub fn answer() {
 
 /// Flushes the pages on processor `cpu`, this one. Interrupts are off.
 fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
-    if space.is_null() {
-        paging::flush_all();
-    } else if LOADED[cpu].load(Relaxed) != space {
+    // SAFETY: the sender keeps the space until it is answered.
+    let Some(space) = (unsafe { space.as_ref() }) else { return paging::flush_all() };
+    if !shows(LOADED[cpu].load(Relaxed), space) {
         // The processor has left the space meanwhile.
-        // SAFETY: the sender keeps the space until it is answered.
-        unsafe { &*space }.active.fetch_and(!(1 << cpu), SeqCst);
-    } else if pages == EVICT || thread::current_space() != space {
-        switch_root(cpu, core::ptr::null_mut());
+        space.active.fetch_and(!(1 << cpu), SeqCst);
+    } else if pages == EVICT || !shows(thread::current_space(), space) {
+        leave(cpu, space);
     } else if pages > PAGES_ONE_BY_ONE {
         paging::flush_user();
     } else {
@@ -144,7 +165,7 @@ pub fn evict(space: &Inner) {
     {
         let _off = NoInterrupts::new();
         if LOADED[me].load(Relaxed) == pointer {
-            switch_root(me, core::ptr::null_mut());
+            leave(me, space);
         }
     }
     let others = space.active.load(SeqCst) & !(1 << me);

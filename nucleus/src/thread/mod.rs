@@ -358,10 +358,29 @@ fn exit() -> ! {
     scheduler::exit()
 }
 
-/// Returns whether `thread` (the caller) runs in `space` already.
+/// Returns whether `thread` (the caller) runs in `space` already, or in that of a program of its component.
 #[inline]
 pub fn is_in_space(thread: &Thread, space: &Space) -> bool {
-    thread.space_pointer.load(Relaxed).cast_const() == Arc::as_ptr(space.inner())
+    // SAFETY: a thread keeps the space it runs in.
+    let own = unsafe { thread.space_pointer.load(Relaxed).as_ref() };
+    own.is_some_and(|own| own.shows(Arc::as_ptr(space.inner())))
+}
+
+/// Moves the caller, a component's thread, into `space`, which is a program's.
+pub fn enter_program(space: &Space) {
+    let me = current();
+    if me.space_pointer.load(Relaxed).cast_const() != Arc::as_ptr(space.inner()) {
+        keep_extended_state();
+        enter_space(me, space);
+    }
+}
+
+/// Gives the calling thread, a component's, extended state from now on.
+pub fn keep_extended_state() {
+    let me = current();
+    me.extended.do_with();
+    me.extended.prepare();
+    let_pass(false);
 }
 
 /// Moves the caller into `space` and prepares its extended state.

@@ -124,7 +124,8 @@ pub fn serve_at(registers: *mut Registers) -> *mut u64 {
 /// Lets the calling thread, a component's, pass from now on, or keeps it from that.
 pub fn let_pass(is_allowed: bool) {
     let parking = &current().parking;
-    let may_pass = is_allowed && bases::has_fsgsbase();
+    // A thread with extended state has it saved when it leaves the processor.
+    let may_pass = is_allowed && bases::has_fsgsbase() && current().extended.has_none();
     let registers = if may_pass { parking.registers.load(Relaxed) } else { ptr::null_mut() };
     parking.passable.store(registers, Relaxed);
 }
@@ -230,6 +231,7 @@ impl Endpoint {
         let me = current();
         let may_park = registers.rbx == calls::FOREVER
             && registers.r12 == NO_HANDLE
+            && me.extended.has_none()
             && !percpu::needs_reschedule()
             // A client's loan of its policy ends with the reply.
             && !has_loan(step, me, me.entity.policy.load(Relaxed));

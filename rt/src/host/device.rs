@@ -414,6 +414,10 @@ pub(crate) type Loans = BTreeMap<FrameId, [usize; 2]>;
 /// A window that records the loans; `None` if devices reach everything.
 pub(crate) type WindowHandle = Option<Arc<Mutex<Loans>>>;
 
+pub(crate) fn window_holds_loans(window: &WindowHandle) -> bool {
+    window.is_some()
+}
+
 pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), NoMemory> {
     const MOST: usize = 1023;
     let Some(window) = window else { return Ok(()) };

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     NoMemory, PAGE_BYTES,
-    memory::Frame,
+    memory::{Frame, FrameId},
     user::{
         Access, Bases, CloneMode, Context, Fault, LARGE_BYTES, Protection, Space, Trap, USER_END,
         Unshared,
@@ -503,3 +503,11 @@ impl Extended {
 
 /// Does nothing: no thread is preempted in this world.
 pub(crate) fn report_moves(_is_wanted: bool) {}
+
+/// Looks at the page at `address`. Returns it and the number of references to its frame.
+pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<(Page, u32)> {
+    let page = space.query(address)?;
+    let frame = Frame::from_counted(FrameId(page.frame));
+    // One is this reference.
+    Some((page, frame.references() - 1))
+}

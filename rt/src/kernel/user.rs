@@ -1,7 +1,7 @@
 //! User mode of the kernel world.
 use crate::{
     NoMemory,
-    memory::{self, Frame},
+    memory::{self, Frame, FrameId},
     user::{Context, Protection, Trap},
 };
 pub(crate) use nucleus::{
@@ -12,6 +12,7 @@ use nucleus::{
     arch::{fpu, user},
     thread,
 };
+use program::Page;
 
 pub(crate) fn space_map(
     space: &SpaceHandle,
@@ -32,4 +33,12 @@ pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
 /// State of the calling thread's program that stays in the processor.
 pub(crate) fn extended() -> &'static fpu::State {
     &thread::current().extended
+}
+
+/// Looks at the page at `address`. Returns it and the number of references to its frame.
+pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<(Page, u32)> {
+    let page = space.query(address)?;
+    let frame = Frame::from_counted(FrameId(page.frame));
+    // One is this reference.
+    Some((page, frame.references() - 1))
 }

@@ -164,6 +164,13 @@ pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Handle(pub(super) u64);
 
+impl Default for Handle {
+    /// Returns a handle that names nothing.
+    fn default() -> Handle {
+        Handle(calls::NO_HANDLE)
+    }
+}
+
 impl Handle {
     /// Returns whether the capability may be moved to others or given back.
     pub(super) fn can_leave(&self) -> bool {

@@ -12,14 +12,15 @@ use super::{
     call::{Handle, ask, ask_with_memory, until},
     memory::Taken,
     message::EndpointHandle,
+    pools,
 };
 use crate::{
-    PAGE_BYTES,
-    device::{DeviceError, MmioDevice, PciAddress, PciFunction},
+    NoMemory, PAGE_BYTES,
+    device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
     thread::Woken,
 };
-use alloc::vec::Vec;
-use calls::{Call, KEPT, NO_HANDLE, Status};
+use alloc::{sync::Arc, vec::Vec};
+use calls::{Call, KEPT, NO_HANDLE, Status, space::PAGE_LIST_MAX};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Mapped registers. Address and length stay valid as long as the component runs.
@@ -236,4 +237,41 @@ pub(crate) const fn lives() -> bool {
 #[inline]
 pub(crate) fn frame_device_address(frame: u32) -> u64 {
     u64::from(frame) * PAGE_BYTES as u64
+}
+
+/// The right to lend to a driver's devices; the default is to none.
+pub(crate) type WindowHandle = Arc<Handle>;
+
+/// Always true: a lent frame is kept, also without an IOMMU.
+pub(crate) fn window_holds_loans(_window: &WindowHandle) -> bool {
+    true
+}
+
+pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), NoMemory> {
+    let mut done = 0;
+    for some in loans.chunks(PAGE_LIST_MAX) {
+        if lend(window, some, 0).is_err() {
+            window_take_back(window, loans.get(..done).unwrap_or_default());
+            return Err(NoMemory);
+        }
+        done += some.len();
+    }
+    Ok(())
+}
+
+pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
+    for some in loans.chunks(PAGE_LIST_MAX) {
+        // What a driver that has ended had is back already.
+        let _ = lend(window, some, 1);
+    }
+}
+
+fn lend(window: &WindowHandle, loans: &[Loan], is_back: u64) -> Result<(), NoMemory> {
+    let mut list = [0; PAGE_LIST_MAX];
+    for (place, loan) in list.iter_mut().zip(loans) {
+        let at = pools::show(loan.frame.0).ok_or(NoMemory)?;
+        *place = at | u64::from(loan.is_written);
+    }
+    let arguments = [window.0, list.as_ptr() as u64, loans.len() as u64, is_back];
+    ask(Call::Lend, &arguments).map(|_| ()).map_err(|_| NoMemory)
 }

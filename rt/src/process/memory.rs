@@ -15,11 +15,11 @@ pub(crate) use super::thread::{leave_reserve, use_reserve};
 
 use super::{
     call::{Handle, ask},
-    heap, pools, thread,
+    heap, pools, thread, time,
 };
 use crate::{NoMemory, PAGE_BYTES, memory::Statistics};
 use alloc::sync::Arc;
-use calls::{Call, SHARED_PAGE, Status};
+use calls::{Call, Status};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// A part of the grant that must stay free: one in this many (`MEMORY_PARTS` of the supervisor).
@@ -33,6 +33,8 @@ const TABLES: usize = 6;
 
 static GRANTED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static TAKEN_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Bytes that the nucleus counted last, with the pages of programs.
+static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static CHARGED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" {
@@ -75,13 +77,19 @@ impl Drop for Taken {
 /// Returns the bytes of the shared page, the image, and the page tables that every component has.
 fn fixed_bytes() -> usize {
     let end = (&raw const skerry_image_end).addr();
-    end.saturating_sub(SHARED_PAGE as usize) + TABLES * PAGE_BYTES
+    end.saturating_sub(time::shared_page()) + TABLES * PAGE_BYTES
 }
 
 /// Returns the rest of the grant.
 fn free_bytes() -> usize {
     let taken = TAKEN_BYTES.load(Relaxed);
-    granted_bytes().saturating_sub(fixed_bytes() + taken + taken / TABLE_PAGES)
+    let used = fixed_bytes() + taken + taken / TABLE_PAGES;
+    granted_bytes().saturating_sub(used.max(USED_BYTES.load(Relaxed)))
+}
+
+/// Notes the number of pages that the component has, as the nucleus counted them.
+pub(super) fn note_used(pages: usize) {
+    USED_BYTES.store(pages * PAGE_BYTES, Relaxed);
 }
 
 fn floor_bytes() -> usize {
@@ -181,8 +189,10 @@ pub(crate) fn is_short() -> bool {
 }
 
 /// Returns whether little beyond the reserve is free, in pools and outside: charges and frames are refused, or soon will be.
+/// New pages of programs come from outside only.
 pub(crate) fn is_full() -> bool {
-    let free = free_bytes() + pools::frames().1 * PAGE_BYTES;
+    let has_programs = USED_BYTES.load(Relaxed) > 0;
+    let free = free_bytes() + if has_programs { 0 } else { pools::frames().1 * PAGE_BYTES };
     free <= floor_bytes() + reserve_bytes() + pools::POOL_FRAMES_MIN * PAGE_BYTES
 }
 

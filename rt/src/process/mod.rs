@@ -19,12 +19,12 @@ pub(crate) mod system;
 pub(crate) mod thread;
 pub(crate) mod time;
 mod trace;
-pub(crate) use absent as user;
+pub(crate) mod user;
 pub(crate) mod window;
 
+pub(crate) use crate::machine::{entropy_add, power_down};
 use ::calls::Call;
-pub(crate) use absent::{entropy_add, power_down, trace_last};
-pub(crate) use trace::point as trace_point;
+pub(crate) use trace::{last as trace_last, point as trace_point};
 
 /// The greatest number of bytes that one call gives.
 const ENTROPY_BYTES: usize = 256;

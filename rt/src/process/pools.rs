@@ -7,12 +7,17 @@
 //! ```text
 //! number   31 own frame: 1 | 30 to 9 pool | 8 to 0 page       frame of a client: a number below 2^31 ([`super::attached`])
 //! ```
+//! A page that was *shown* to a program, in a space, may be there when its last reference here is dropped. The nucleus knows: it
+//! counts its references, of which [`REGION_REFERENCES`] are the region's. Such a page waits until [`collect`] finds that no
+//! program has it any more.
+//!
 //! The lock `rt.pools` guards the lists; it is taken after that of the heap. Counts and contents are atomics. An own frame
 //! cannot be sent: no other component and no device reaches it.
 use super::{
     attached,
     call::{Handle, ask},
     memory::{self, Taken},
+    user,
 };
 use crate::{
     NoMemory, PAGE_BYTES,
@@ -39,6 +44,10 @@ const POOL_PARTS: usize = 16;
 const POOLS: usize = 512;
 /// Words of a frame.
 const WORDS: usize = PAGE_BYTES / 8;
+/// The nucleus's references to a page that no program has: the region's, and its mapping's here.
+const REGION_REFERENCES: u32 = 2;
+/// Number of waiting pages from which each further one makes all be looked at.
+const WAITING_MAX: usize = 256;
 /// End of a list of pages or pools.
 const NONE: u16 = u16::MAX;
 
@@ -50,6 +59,8 @@ static LISTS: Mutex<Lists> = Mutex::new(&POOLS_CLASS, Lists { first: NONE, empty
 /// Frames of all pools, and those of them that are free.
 static FRAMES: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
+/// Number of pages that wait for programs to unmap them.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// The first page of a pool. All but the counts changes only under the lock.
 #[repr(C)]
@@ -69,6 +80,12 @@ struct Pool {
     used: AtomicU16,
     /// The next pool with free pages.
     next: AtomicU16,
+    /// The number by which spaces of programs know the first page, once a page of the pool was shown to one.
+    number: AtomicU32,
+    /// The pages that were shown to programs since they were allocated, a bit each.
+    shown: [AtomicU64; POOL_FRAMES / 64],
+    /// The pages without references here that programs may still have, a bit each.
+    waiting: [AtomicU64; POOL_FRAMES / 64],
 }
 const _: () = assert!(size_of::<Pool>() <= PAGE_BYTES);
 
@@ -265,6 +282,7 @@ pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
         let mut lists = LISTS.lock();
         match lists.take() {
             Some(taken) => taken,
+            None if lists.collect() => lists.take().ok_or(NoMemory)?,
             None => {
                 lists.make(pool_pages())?;
                 lists.take().ok_or(NoMemory)?
@@ -329,6 +347,9 @@ fn release_own(frame: u32) {
     assert!(before > 0, "a free frame was counted down");
     if before == 1 {
         let (index, page) = place(frame);
+        if is_set(frame, |pool| &pool.shown) && !take_back(frame) {
+            return wait(frame);
+        }
         LISTS.lock().free(index, page);
     }
 }
@@ -338,7 +359,7 @@ pub(crate) fn frame_references(frame: u32) -> u32 {
     if is_lent(frame) {
         attached::find(frame).map_or(2, |pool| pool.references(frame))
     } else {
-        count(frame).load(Acquire)
+        count(frame).load(Acquire) + programs(frame)
     }
 }
 
@@ -388,7 +409,119 @@ pub(crate) fn frame_copy(from: u32, to: u32) {
 
 /// Gives all empty pools back to the nucleus.
 pub(super) fn shrink() {
-    LISTS.lock().give_back_empty(0);
+    let mut lists = LISTS.lock();
+    lists.collect();
+    lists.give_back_empty(0);
+}
+
+/// Returns the bit of an own frame in a set of its pool.
+fn bit(
+    frame: u32,
+    of: impl Fn(&'static Pool) -> &'static [AtomicU64; POOL_FRAMES / 64],
+) -> (&'static AtomicU64, u64) {
+    let (index, page) = place(frame);
+    let word = pool(index).and_then(|pool| of(pool).get(page / 64));
+    (word.unwrap_or_else(|| panic!("there is no frame {frame:#x}")), 1 << (page % 64))
+}
+
+fn is_set(
+    frame: u32,
+    of: impl Fn(&'static Pool) -> &'static [AtomicU64; POOL_FRAMES / 64],
+) -> bool {
+    let (word, bit) = bit(frame, of);
+    word.load(Acquire) & bit != 0
+}
+
+/// Returns the address of an own frame, to which the caller has a reference, for it to be shown to a program. `None` for
+/// another frame.
+pub(super) fn show(frame: u32) -> Option<u64> {
+    if is_lent(frame) {
+        return None;
+    }
+    let (word, bit) = bit(frame, |pool| &pool.shown);
+    if word.load(Relaxed) & bit == 0 {
+        note_number(frame)?;
+        word.fetch_or(bit, AcqRel);
+    }
+    Some(own_words(frame).as_ptr() as u64)
+}
+
+/// Asks for the number by which spaces know the pool of `frame`, once.
+fn note_number(frame: u32) -> Option<()> {
+    let (index, page) = place(frame);
+    let pool = pool(index)?;
+    if pool.number.load(Relaxed) == 0 {
+        let (number, _) = user::own_page(own_words(frame).as_ptr() as usize)?;
+        pool.number.store(number.wrapping_sub(page as u32), Relaxed);
+    }
+    Some(())
+}
+
+/// Returns the own frame that spaces know by `number`.
+pub(super) fn shown_as(number: u32) -> Option<u32> {
+    (0..POOLS as u16).find_map(|index| {
+        let pool = pool(index)?;
+        let page = number.wrapping_sub(pool.number.load(Relaxed));
+        let is_here = pool.number.load(Relaxed) != 0 && page < u32::from(pool.pages.load(Relaxed));
+        is_here.then(|| self::number(index, page as u16))
+    })
+}
+
+/// Returns the number of spaces that have an own frame.
+fn programs(frame: u32) -> u32 {
+    if !is_set(frame, |pool| &pool.shown) {
+        return 0;
+    }
+    let page = user::own_page(own_words(frame).as_ptr() as usize);
+    // A page of which the nucleus does not tell is in use.
+    page.map_or(1, |(_, references)| references.saturating_sub(REGION_REFERENCES))
+}
+
+/// Takes a shown frame, to which there are no references here, back from programs, if none has it. As no reference is left here,
+/// no program can get it.
+fn take_back(frame: u32) -> bool {
+    let is_free = programs(frame) == 0;
+    if is_free {
+        let (word, bit) = bit(frame, |pool| &pool.shown);
+        word.fetch_and(!bit, AcqRel);
+    }
+    is_free
+}
+
+/// Lets a shown frame wait until no program has it.
+#[cold]
+fn wait(frame: u32) {
+    let (word, bit) = bit(frame, |pool| &pool.waiting);
+    word.fetch_or(bit, AcqRel);
+    if WAITING.fetch_add(1, Relaxed) >= WAITING_MAX {
+        LISTS.lock().collect();
+    }
+}
+
+impl Lists {
+    /// Frees the waiting pages that no program has any more. Returns whether there was one.
+    fn collect(&mut self) -> bool {
+        let before = WAITING.load(Relaxed);
+        if before == 0 {
+            return false;
+        }
+        for index in 0..POOLS as u16 {
+            let Some(pool) = pool(index) else { continue };
+            for page in 0..pool.pages.load(Relaxed) {
+                let frame = number(index, page);
+                let (word, bit) = bit(frame, |pool| &pool.waiting);
+                if word.load(Acquire) & bit != 0 && take_back(frame) {
+                    word.fetch_and(!bit, AcqRel);
+                    WAITING.fetch_sub(1, Relaxed);
+                    self.free(index, page.into());
+                    if TABLE.get(usize::from(index)).is_none_or(|at| at.load(Relaxed) == 0) {
+                        break;
+                    }
+                }
+            }
+        }
+        WAITING.load(Relaxed) < before
+    }
 }
 
 /// Returns the number of frames of all pools, and of those that are free.

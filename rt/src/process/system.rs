@@ -1,6 +1,5 @@
-//! System information of the process world: the component's own locks, and of the system only the
-//! command line.
-pub(crate) use super::absent::{
+//! System information of the process world: the component's own locks, the command line, and what [`machine`](crate::machine) tells.
+pub(crate) use crate::machine::{
     interrupts, log, log_threads, objects, processor_times, runnable_threads, sample_every,
 };
 
@@ -25,4 +24,5 @@ pub(crate) fn command_line() -> &'static str {
     })
 }
 
-pub(crate) const LOG_BYTES: usize = 0;
+/// Bytes of the log that the nucleus keeps.
+pub(crate) const LOG_BYTES: usize = 64 * 1024;

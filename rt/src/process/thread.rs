@@ -1,7 +1,7 @@
 //! Threads of the process world.
 //!
-//! A thread has one mapping. It holds its stack, below which nothing is mapped, and above the stack its [`Block`], at
-//! which the FS base points. Blocks are never given back: a thread that ends leaves its block to the next thread. The
+//! A thread has one mapping at a multiple of [`ALIGNMENT`]. It holds its stack, below which nothing is mapped, and above the
+//! stack its [`Block`], which is found by the stack pointer: segment bases are left to programs. Blocks are never given back: a thread that ends leaves its block to the next thread. The
 //! only shared structure is a list of all blocks, to whose head new ones are added. A block is free when both the
 //! thread and its spawner have let go of it. For the thread this is its last store, after which it uses no memory of
 //! its own.
@@ -23,7 +23,6 @@ use core::{
         x86_64::{__cpuid, __rdtscp},
     },
     cell::UnsafeCell,
-    mem::offset_of,
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -34,6 +33,8 @@ use ipc::MESSAGE_WORDS;
 
 /// Bytes of a stack.
 const STACK_BYTES: usize = 8 * PAGE_BYTES;
+/// Alignment of a stack, which has a block behind it.
+const ALIGNMENT: usize = 16 * PAGE_BYTES;
 /// The users of a block when its thread starts: the thread and its spawner.
 const USERS: u32 = 2;
 
@@ -43,8 +44,6 @@ pub(super) type Body = Box<Box<dyn FnOnce() + Send>>;
 /// A thread's own memory: one page.
 #[repr(C, align(4096))]
 pub(super) struct Block {
-    /// The block's own address, for the thread to find.
-    this: *const Block,
     /// The thread's number; 0 while it is not known and when there is no thread.
     number: AtomicU64,
     /// Number of users; 0 if the block is free.
@@ -53,6 +52,10 @@ pub(super) struct Block {
     token: AtomicU32,
     /// The thread may use the reserve of memory.
     may_use_reserve: AtomicBool,
+    /// The nucleus keeps extended state for the thread.
+    has_state: AtomicBool,
+    /// Handle of the space of the program for which the thread works; 0 for none.
+    space: AtomicU64,
     /// The next older block of the list; set before this block is in the list.
     next: *const Block,
     /// The body to run. It belongs to the spawner until the thread starts, then to the thread. The main thread has
@@ -65,19 +68,20 @@ pub(super) struct Block {
     area: [AtomicU64; MESSAGE_WORDS],
 }
 
-const _: () = assert!(size_of::<Block>() == PAGE_BYTES && offset_of!(Block, this) == 0);
+const _: () = assert!(size_of::<Block>() == PAGE_BYTES && STACK_BYTES < ALIGNMENT);
 
 /// Head of the list of all blocks, newest first.
 static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(ptr::null_mut());
 
 impl Block {
-    const fn new(this: *const Block, next: *const Block) -> Block {
+    const fn new(next: *const Block) -> Block {
         Block {
-            this,
             number: AtomicU64::new(0),
             users: AtomicU32::new(USERS),
             token: AtomicU32::new(0),
             may_use_reserve: AtomicBool::new(false),
+            has_state: AtomicBool::new(false),
+            space: AtomicU64::new(0),
             next,
             body: UnsafeCell::new(None),
             #[cfg(feature = "check")]
@@ -100,20 +104,22 @@ impl Block {
         block.number.store(0, Relaxed);
         block.token.store(0, Relaxed);
         block.may_use_reserve.store(false, Relaxed);
+        block.has_state.store(false, Relaxed);
+        block.space.store(0, Relaxed);
         Some(block)
     }
 
     /// Maps a new block with its stack and adds it to the list.
     fn map_new() -> Result<&'static Block, NoMemory> {
         let bytes = (STACK_BYTES + PAGE_BYTES) as u64;
-        let [address, ..] = ask(Call::Map, &[bytes]).map_err(|_| NoMemory)?;
+        let [address, ..] = ask(Call::Map, &[bytes, ALIGNMENT as u64]).map_err(|_| NoMemory)?;
         // Blocks are kept for ever.
         core::mem::forget(Taken::new(bytes as usize));
         let at: *mut Block = ptr::with_exposed_provenance_mut(address as usize + STACK_BYTES);
         let mut head = BLOCKS.load(Acquire);
         loop {
             // SAFETY: the last page of the new mapping, which nobody knows of yet.
-            unsafe { at.write(Block::new(at, head)) };
+            unsafe { at.write(Block::new(head)) };
             match BLOCKS.compare_exchange_weak(head, at, AcqRel, Acquire) {
                 // SAFETY: as in `all`.
                 Ok(_) => return Ok(unsafe { &*at }),
@@ -130,13 +136,34 @@ pub(super) fn stack_frames() -> u64 {
 
 /// Returns the calling thread's block. Must not be called on the very first thread, which has none.
 fn block() -> &'static Block {
-    let this: *const Block;
-    // SAFETY: the FS base of every thread points at its block, whose first word points there too.
-    unsafe {
-        asm!("mov {}, fs:[0]", out(reg) this, options(nostack, pure, readonly, preserves_flags))
-    };
-    // SAFETY: as in `Block::all`.
-    unsafe { &*this }
+    let stack: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) stack, options(nostack, nomem, preserves_flags)) };
+    let at = (stack & !(ALIGNMENT - 1)) + STACK_BYTES;
+    // SAFETY: behind the thread's stack, which is aligned so; blocks live for ever and are shared as their fields allow.
+    unsafe { &*ptr::with_exposed_provenance(at) }
+}
+
+/// Returns the handle of the space of the program for which the calling thread works; 0 for none.
+#[inline]
+pub(super) fn program_space() -> u64 {
+    block().space.load(Relaxed)
+}
+
+/// Notes the space of the program for which the calling thread works.
+#[inline]
+pub(super) fn set_program_space(handle: u64) {
+    block().space.store(handle, Relaxed);
+}
+
+/// Returns whether the nucleus keeps extended state for the calling thread.
+pub(super) fn has_state() -> bool {
+    block().has_state.load(Relaxed) || program_space() != 0
+}
+
+/// Notes that it does.
+pub(super) fn set_has_state() {
+    block().has_state.store(true, Relaxed);
 }
 
 /// Returns the calling thread's message area.
@@ -184,7 +211,7 @@ pub(super) fn start(policy: Option<Policy>, body: Option<Body>) -> Result<u64, N
     let at = ptr::from_ref(block) as u64;
     let area = block.area.as_ptr() as u64;
     let policy = policy.map_or(GRANTED, |policy| u64::from(policy.pack()));
-    let arguments = [entry as usize as u64, at, at, at, area, policy];
+    let arguments = [entry as usize as u64, at, at, 0, area, policy];
     // SAFETY: `enter` may run once for each block that is not free; the stack ends where the block begins.
     match unsafe { ask_with_memory(Call::Spawn, &arguments) } {
         Ok([number, ..]) => {

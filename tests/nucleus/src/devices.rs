@@ -163,7 +163,7 @@ pub fn only_what_is_lent_is_reached() {
         while domain.usage().calls < 2 {
             thread::yield_now();
         }
-        let window = domain.window().expect("an IOMMU");
+        let window = domain.lending().window.expect("an IOMMU");
         let mut disk = Disk::new(address, &window);
         let target = DmaBuffer::allocate(4096).expect("no memory");
         let frame = target.frames().next().expect("a frame");
@@ -200,7 +200,7 @@ pub fn only_its_own_interrupts_are_raised() {
     while domain.usage().calls < 2 {
         thread::yield_now();
     }
-    let window = domain.window().expect("an IOMMU");
+    let window = domain.lending().window.expect("an IOMMU");
     let mut disk = Disk::new(address, &window);
     let rest = disk.page.device_address() + 0x400;
     let (victim, message) = Interrupt::message(7, None).expect("a vector");
@@ -247,7 +247,7 @@ pub fn registers_are_no_memory() {
     let window = nucleus::capability::Window::new(space.inner(), at, 4096, rights)
         .expect("a range of programs");
     for access in [program::Access::Read, program::Access::Write] {
-        assert_eq!(window.copy(IMAGE_BASE, 0, 64, access), 0);
+        assert_eq!(window.copy((space.inner(), IMAGE_BASE), 0, 64, access), 0);
     }
 }
 

@@ -25,6 +25,7 @@ pub fn grants(denied: u64) -> Grants {
         lines: Vec::new(),
         functions: Vec::new(),
         transports: Vec::new(),
+        can_run: false,
         can_use_dma: false,
         memory_bytes: 64 * 4096,
         vectors: 4,

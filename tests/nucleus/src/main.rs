@@ -30,6 +30,8 @@ mod ports;
 #[cfg(target_os = "none")]
 mod program;
 #[cfg(target_os = "none")]
+mod servers;
+#[cfg(target_os = "none")]
 mod shares;
 #[cfg(target_os = "none")]
 mod suite;

@@ -1,7 +1,7 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
 use crate::{
-    costs, derivations, devices, domains, hostile, memory, messages, ports, program, shares,
-    threads,
+    costs, derivations, devices, domains, hostile, memory, messages, ports, program, servers,
+    shares, threads,
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -84,6 +84,7 @@ const TESTS: &[(&str, fn())] = &[
     ("long messages arrive whole", derivations::long_messages_arrive_whole),
     ("a window shows what it shows", derivations::windows_show_what_they_show),
     ("memory that was revoked is free", derivations::taken_back_memory_is_free),
+    ("a component runs programs", servers::runs_programs),
     ("a hostile component harms nobody", hostile::harms_nobody),
     ("extended state is checked and kept", program::extended_state),
     (

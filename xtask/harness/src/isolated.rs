@@ -24,6 +24,19 @@ const FLAGS: [&str; 7] = [
     "force-frame-pointers=yes",
 ];
 
+/// The same for a component that runs programs, which is linked in the upper half.
+const SERVER_FLAGS: [&str; 9] = [
+    "--cfg=skerry_process",
+    "-C",
+    "relocation-model=pic",
+    "-C",
+    "code-model=small",
+    "-C",
+    "force-frame-pointers=yes",
+    "-C",
+    "link-arg=--no-pie",
+];
+
 /// Makes `cargo` build for the process world.
 pub fn for_process_world(cargo: &mut Command) -> &mut Command {
     cargo.args(["--target", TARGET]);
@@ -92,7 +105,23 @@ pub fn probes() -> Result<PathBuf> {
     cargo.env("CARGO_TARGET_DIR", &folder);
     shell::quietly(&build::first("building the probes of messages", &folder), &mut cargo)?;
     let built = folder.join(TARGET).join("release");
-    pack(&PROBES.map(|name| (name, built.join(name))), "probes.archive")
+    let mut programs: Vec<_> = PROBES.map(|name| (name, built.join(name))).into();
+    programs.push((SERVER_PROBE, server_probe()?));
+    pack(&programs, "probes.archive")
+}
+
+/// Name of the probe that runs programs.
+const SERVER_PROBE: &str = "program-server";
+
+fn server_probe() -> Result<PathBuf> {
+    let folder = shell::root().join("target/server");
+    let mut cargo = shell::cargo();
+    cargo.args(["build", "--release", "--locked", "-p", "bench", "--bin", SERVER_PROBE]);
+    cargo.args(["--target", TARGET]).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+    cargo.env("RUSTFLAGS", SERVER_FLAGS.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.env("SKERRY_SERVER", "1").env("CARGO_TARGET_DIR", &folder);
+    shell::quietly(&build::first("building the probe that runs programs", &folder), &mut cargo)?;
+    Ok(folder.join(TARGET).join("release").join(SERVER_PROBE))
 }
 
 /// Packs the executables at those paths, by name. Returns the path of their archive `file`, which is written only if it has

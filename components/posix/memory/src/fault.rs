@@ -339,7 +339,7 @@ impl AddressSpace {
             return Ok(FaultStep::Done);
         }
         let [frame] = &frames;
-        if self.space.query(page).is_some_and(|present| present.frame.id() == frame.id()) {
+        if self.space.query(page).is_some_and(|present| present.id == frame.id()) {
             self.space.protect(pages, region.page_protection())?;
         } else {
             self.space.unmap(pages)?;

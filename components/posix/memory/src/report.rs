@@ -299,10 +299,9 @@ impl AddressSpace {
             region.object_frames(found, &mut own);
             for (&address, own) in found.iter().zip(own) {
                 let Some(mapping) = self.space.query(address) else { continue };
-                let is_of_object = own == Some(mapping.frame.id());
-                // One reference is held by this mapping, and one by its object.
-                let others = 1 + u32::from(is_of_object);
-                let mappers = mapping.frame.references().saturating_sub(others).max(1);
+                let is_of_object = own == Some(mapping.id);
+                // One reference is the object's.
+                let mappers = mapping.references.saturating_sub(is_of_object.into()).max(1);
                 take(&PresentPage { address, mapping, is_of_object, mappers });
             }
         }

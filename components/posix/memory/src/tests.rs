@@ -118,12 +118,12 @@ fn fresh_memory_reads_as_zeroes_and_keeps_what_is_stored() {
 fn reading_sparse_memory_takes_no_frames_of_its_own() {
     let memory = space();
     map(&memory, AT, 4096, BOTH);
-    let one = memory.read::<u64>(AT).map(|_| memory.user().query(AT).unwrap().frame.id()).unwrap();
+    let one = memory.read::<u64>(AT).map(|_| memory.user().query(AT).unwrap().id).unwrap();
     let far = AT + 4000 * PAGE;
     memory.read::<u64>(far).unwrap();
-    assert_eq!(memory.user().query(far).unwrap().frame.id(), one);
+    assert_eq!(memory.user().query(far).unwrap().id, one);
     memory.write(far, &7u64).unwrap();
-    assert_ne!(memory.user().query(far).unwrap().frame.id(), one);
+    assert_ne!(memory.user().query(far).unwrap().id, one);
     assert_eq!(memory.read::<u64>(AT).unwrap(), 0);
 }
 
@@ -216,7 +216,7 @@ fn private_file_pages_are_the_caches_until_stored_to() {
         memory.map(&map_file(&file, MappingPlace::Anywhere, 3, BOTH, Sharing::Private)).unwrap();
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
     let frame = file.page(0, PageUse::Read, NOBODY).unwrap();
-    assert_eq!(memory.user().query(at).unwrap().frame.id(), frame.id());
+    assert_eq!(memory.user().query(at).unwrap().id, frame.id());
     memory.write(at, &8u8).unwrap();
     assert_eq!(memory.read::<u8>(at + 1).unwrap(), 7);
     let mut byte = [0];

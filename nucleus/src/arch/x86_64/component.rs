@@ -88,6 +88,8 @@ skerry_hand_over:
     .balign 64
     .global skerry_syscall_plain
 skerry_syscall_plain:
+    cmp eax, {run}
+    je skerry_run
     mov rsp, gs:[16]
     push gs:[8]
     push r11
@@ -194,6 +196,7 @@ skerry_unpark:
     finish = sym finish,
     parked = const PARKED,
     done = const DONE,
+    run = const calls::RUN as u32,
     resume = const RESUME,
     plain_call = const domain::PLAIN_CALL,
     plain_reply = const domain::PLAIN_REPLY,

@@ -169,6 +169,22 @@ impl State {
         self.has_none.store(true, Relaxed);
     }
 
+    /// Returns whether the thread has no extended state but the bases.
+    #[inline(always)]
+    pub fn has_none(&self) -> bool {
+        self.has_none.load(Relaxed)
+    }
+
+    /// Ends [`State::do_without`]: the thread has extended state from now on. Only the thread calls this.
+    pub fn do_with(&self) {
+        if self.has_none() {
+            let _off = NoInterrupts::new();
+            self.bases.save();
+            self.has_none.store(false, Relaxed);
+            percpu::forget_ready_space();
+        }
+    }
+
     /// Switches the registers to a state that is only bases, from another such state. Interrupts are off.
     #[inline(always)]
     pub fn follow(&self) {

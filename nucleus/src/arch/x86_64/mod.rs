@@ -16,6 +16,7 @@ pub mod pci;
 pub mod percpu;
 pub mod power;
 mod registers;
+pub mod run;
 pub mod serial;
 pub mod smp;
 pub mod switch;

@@ -19,6 +19,7 @@ use crate::{
     memory::{space::USER_END, stacks},
     panic, thread,
 };
+use calls::{SERVER_BASE, SERVER_END};
 use core::{
     arch::{asm, global_asm},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -138,9 +139,14 @@ extern "sysv64" fn trap_kernel(frame: &mut Frame) {
     let address = if frame.vector == 14 { paging::fault_address() } else { 0 };
     match usercopy::fixup(frame.rip) {
         _ if apic::end_stray(frame.vector as u8) => {}
-        Some(to) if matches!(frame.vector, 13 | 14) && address < USER_END => frame.rip = to,
+        Some(to) if matches!(frame.vector, 13 | 14) && may_fault(address) => frame.rip = to,
         _ => die(frame, address),
     }
+}
+
+/// Returns whether `address` can be one of a program or a component.
+fn may_fault(address: u64) -> bool {
+    address < USER_END || (SERVER_BASE..SERVER_END).contains(&address)
 }
 
 /// Handles interrupt `vector`; interrupts are off.

@@ -42,13 +42,14 @@ pub const SYSCALL: u64 = 0x100;
 const REFUSED: u64 = 0x101;
 /// Flags a program may have: CF PF AF ZF SF TF DF OF RF AC ID.
 const USER_FLAGS: u64 = 0x0025_0dd5;
-const FORCED_FLAGS: u64 = 0x202;
+/// Flags that a program always has.
+pub const FORCED_FLAGS: u64 = 0x202;
 /// Flags cleared by `syscall`: TF, IF, DF, IOPL, NT, AC.
 const SYSCALL_CLEARS: u64 = 0x4_7700;
 
 /// The flags with which `sysret` may not be used: those that a program may not have, and TF and RF, which would
 /// take effect too early. Bits 1 and 9 are checked after the forced ones were subtracted.
-const SLOW_FLAGS: u32 = !(USER_FLAGS as u32 & !0x1_0100);
+pub(super) const SLOW_FLAGS: u32 = !(USER_FLAGS as u32 & !0x1_0100);
 
 global_asm!(
     ".macro skerry_push_registers",
@@ -89,11 +90,13 @@ skerry_enter_checked:
     pop rsp
     swapgs
     sysretq
+    .global skerry_enter_any
+skerry_enter_any:
 2:  mov rcx, [rdi + 120]
     mov rax, rcx
     shr rax, 47
     jnz 3f
-    mov r11, [rdi + 128]
+4:  mov r11, [rdi + 128]
     and r11d, {user_flags}
     or r11d, {forced_flags}
     mov rax, [rdi + 136]
@@ -109,7 +112,16 @@ skerry_enter_checked:
     lea rsp, [rsp + 88]
     swapgs
     iretq
-3:  mov eax, {refused}
+    # A component that runs programs is in the upper half. Other components' and programs' instructions are not.
+3:  lea rcx, [rip + skerry_component_left]
+    cmp rcx, [rsp]
+    jne 5f
+    mov rcx, [rdi + 120]
+    mov rax, rcx
+    sar rax, 47
+    inc eax
+    jz 4b
+5:  mov eax, {refused}
     ret
 
     .balign 64
@@ -120,6 +132,8 @@ skerry_syscall:
     # A component's call with `PLAIN`.
     test eax, eax
     js skerry_syscall_plain
+    .global skerry_syscall_any
+skerry_syscall_any:
     mov rsp, gs:[16]
     push gs:[8]
     push r11
@@ -265,7 +279,7 @@ pub fn is_ready_for(space: &Space) -> bool {
 /// Enters the space, gives the processor to others first, answers a kick, and loads extended state, as needed.
 /// Interrupts are off, or on if it returns a trap.
 #[cold]
-fn make_ready(space: &Space) -> Option<Trap> {
+pub fn make_ready(space: &Space) -> Option<Trap> {
     let me = thread::current();
     if !thread::is_in_space(me, space) {
         // SAFETY: they were on when `run` was called.
@@ -287,8 +301,7 @@ fn make_ready(space: &Space) -> Option<Trap> {
     if !me.extended.is_live() {
         me.extended.make_live();
     }
-    let inner = Arc::as_ptr(space.inner()).cast_mut().cast();
-    percpu::this().ready_space.store(inner, Relaxed);
+    percpu::this().ready_space.store(thread::current_space().cast_mut().cast(), Relaxed);
     None
 }
 

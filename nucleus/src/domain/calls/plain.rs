@@ -4,7 +4,7 @@ use crate::{
     arch::{component, percpu, user},
     thread::{Fast, Step, Thread},
 };
-use ::calls::{FOREVER, NO_HANDLE, PLAIN, Status};
+use ::calls::{FOREVER, NO_HANDLE, PLAIN, RUN, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use ipc::Header;
 use program::Registers;
@@ -15,6 +15,7 @@ pub(crate) const PLAIN_CALL: u32 = (CALL | PLAIN) as u32;
 pub(crate) const PLAIN_REPLY: u32 = (REPLY | PLAIN) as u32;
 /// [`Call::Signal`](::calls::Call) with [`PLAIN`].
 pub(crate) const PLAIN_SIGNAL: u32 = (SIGNAL | PLAIN) as u32;
+const PLAIN_RUN: u32 = RUN as u32;
 
 /// Does `step`. Returns how user mode was left. A stale handle is accepted among threads of one component. Interrupts are off.
 #[inline(always)]
@@ -71,7 +72,7 @@ pub(in crate::domain) fn signal(caller: &Caller<'_>, registers: &mut Registers) 
 pub(super) fn complete(registers: &mut Registers) {
     match registers.rax as u32 {
         PLAIN_CALL | PLAIN_REPLY => (registers.rbx, registers.r12) = (FOREVER, NO_HANDLE),
-        PLAIN_SIGNAL => {}
+        PLAIN_SIGNAL | PLAIN_RUN => {}
         _ => return,
     }
     registers.rax &= !PLAIN;

@@ -5,7 +5,7 @@
 use crate::domains;
 use alloc::{sync::Arc, vec::Vec};
 use archive::Executable;
-use calls::{IMAGE_BASE, SHARED_PAGE};
+use calls::IMAGE_BASE;
 use core::{arch::global_asm, sync::atomic::Ordering::Relaxed};
 use nucleus::{
     arch::smp,
@@ -451,7 +451,7 @@ pub fn load_with(name: &str, grants: Grants) -> Option<Loaded> {
     for (place, value) in shared.words().iter().zip(words) {
         place.store(value, Relaxed);
     }
-    domain.show(SHARED_PAGE, &shared, Protection::READ).expect("no memory for a domain");
+    domain.show(domain.shared_page(), &shared, Protection::READ).expect("no memory for a domain");
     for segment in executable.segments() {
         let mut rights = Protection::READ;
         rights.set(Protection::WRITE, segment.is_writable);

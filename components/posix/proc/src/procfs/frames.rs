@@ -50,7 +50,7 @@ impl FrameWords {
         words.fill(0);
         for memory in spaces() {
             memory.each_present(0, USER_END, |page| {
-                let frame = u64::from(page.mapping.frame.id().0);
+                let frame = u64::from(page.mapping.id.0);
                 let index = frame.checked_sub(first).and_then(|at| usize::try_from(at).ok());
                 if let Some(word) = index.and_then(|index| words.get_mut(index)) {
                     self.note(word, page);
@@ -65,9 +65,7 @@ impl FrameWords {
 fn frames_end() -> u64 {
     let mut end = 0;
     for memory in spaces() {
-        memory.each_present(0, USER_END, |page| {
-            end = end.max(u64::from(page.mapping.frame.id().0) + 1)
-        });
+        memory.each_present(0, USER_END, |page| end = end.max(u64::from(page.mapping.id.0) + 1));
     }
     end
 }

@@ -138,7 +138,7 @@ impl PageMap {
     const SOFT_DIRTY: u64 = 1 << 55;
 
     fn word(&self, page: &PresentPage) -> u64 {
-        let frame = if self.shows_frames { u64::from(page.mapping.frame.id().0) } else { 0 };
+        let frame = if self.shows_frames { u64::from(page.mapping.id.0) } else { 0 };
         let flag = |is_so: bool, flag| if is_so { flag } else { 0 };
         (PageMap::PRESENT | PageMap::SOFT_DIRTY | frame)
             | flag(page.is_of_object, PageMap::OF_OBJECT)

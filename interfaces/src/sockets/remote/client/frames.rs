@@ -39,7 +39,7 @@ impl SharedPool {
     fn given(&self) -> Option<(Region, FrameId)> {
         match self.shown.capability() {
             Capability::Region(region) => Some((region, self.pool.first())),
-            Capability::Endpoint(_) => None,
+            _ => None,
         }
     }
 }

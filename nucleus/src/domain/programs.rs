@@ -1,0 +1,346 @@
+//! Programs of a component that has [`Grants::can_run`](super::Grants): their spaces, and entering them (L3).
+//!
+//! The component's memory is in the upper half. While one of its threads works for a program, a root is loaded that has both the
+//! program's lower half and the component's memory; while the program runs, a root without the latter. The assembly in
+//! `arch::run` goes to and fro between the two, with what [`Entered`] holds; all other work of [`Call::Run`] is preparation,
+//! after which the thread makes the same call again.
+use super::{
+    Domain,
+    calls::{Caller, Done},
+    run::Pinned,
+};
+use crate::{
+    arch::{
+        bases,
+        user::{self, Left},
+    },
+    capability::{Capability, Region},
+    memory::{frames, space::Space},
+    spin::SpinLock,
+    thread,
+};
+use ::calls::{
+    NO_HANDLE, RUN, Status,
+    space::{FIXUPS_MAX, Operation, PAGE_LIST_MAX, page_word, trap_words, unshared_number},
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Acquire;
+use pmap::{Leaf, leaf};
+use program::{Access, Protection, Registers, Trap, USER_END};
+use x86::{
+    paging::{Entry, index},
+    usercopy,
+};
+
+/// Bytes of `syscall`.
+const SYSCALL_BYTES: u64 = 2;
+
+/// The program that a thread entered last, for `arch::run`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Entered {
+    /// Address of the context in the component's memory.
+    context: u64,
+    /// Handle of the space.
+    space: u64,
+    /// The kernel's address of the context; null if the next call must be prepared.
+    registers: *mut u8,
+    /// Physical address of the program's root, and of the one with the component's memory.
+    roots: [u64; 2],
+    pinned: Option<Pinned>,
+}
+
+impl Default for Entered {
+    fn default() -> Entered {
+        Entered {
+            context: 0,
+            space: 0,
+            registers: core::ptr::null_mut(),
+            roots: [0; 2],
+            pinned: None,
+        }
+    }
+}
+
+impl Entered {
+    /// Makes the next call be prepared.
+    pub(super) fn forget(&mut self) {
+        self.registers = core::ptr::null_mut();
+    }
+}
+
+/// The part of a domain that belongs to its programs.
+#[derive(Debug)]
+pub(super) struct Programs {
+    fixups: SpinLock<Vec<[u64; 3]>>,
+    /// Regions whose handles are closed, of which programs still have pages. They stay charged.
+    retired: SpinLock<Vec<Region>>,
+}
+
+impl Default for Programs {
+    fn default() -> Programs {
+        Programs {
+            fixups: SpinLock::new(class!("nucleus.domain.fixups"), Vec::new()),
+            retired: SpinLock::new(class!("nucleus.domain.retired"), Vec::new()),
+        }
+    }
+}
+
+fn is_used(region: &Region) -> bool {
+    region.frames().any(|frame| frames::references(frame).load(Acquire) > 1)
+}
+
+impl Programs {
+    /// Keeps `region`, which the component closes, as long as programs have pages of it.
+    pub(super) fn retire(&self, region: &Region) {
+        if is_used(region) {
+            self.retired.lock().push(region.clone());
+        }
+    }
+
+    /// Gives back the regions of which no program has pages any more.
+    pub(super) fn give_back_retired(&self) {
+        let gone: Vec<Region> = self.retired.lock().extract_if(.., |one| !is_used(one)).collect();
+        drop(gone);
+    }
+}
+
+/// Answers a [`Call::Run`](::calls::Call::Run) with `trap`.
+fn answer(registers: &mut Registers, trap: Trap) {
+    [registers.rdi, registers.rsi, registers.rdx] = trap_words(trap);
+    registers.rax = Status::Ok as u64;
+}
+
+impl Caller<'_> {
+    /// Prepares the thread to enter the program, and lets it call again; or answers a kick.
+    pub(super) fn run(&mut self, registers: &mut Registers) -> Done {
+        let (context, handle) = (registers.rdi, registers.rsi);
+        let space = self.domain.program_space(handle)?;
+        let pinned = Pinned::new(self.domain, context, size_of::<Registers>())?;
+        thread::enter_program(&space);
+        if self.take_kick() | thread::take_kick() {
+            answer(registers, Trap::Kicked);
+            return Ok(());
+        }
+        let roots = [space.program_root(), space.root()];
+        let at = pinned.address();
+        self.entered =
+            Entered { context, space: handle, registers: at, roots, pinned: Some(pinned) };
+        self.run_again(registers);
+        Ok(())
+    }
+
+    /// Makes the thread call again.
+    fn run_again(&self, registers: &mut Registers) {
+        (registers.rax, registers.rdi, registers.rsi) =
+            (RUN, self.entered.context, self.entered.space);
+        registers.rip -= SYSCALL_BYTES;
+    }
+
+    /// Handles a trap of the program that is no system call. Interrupts are off at entry.
+    pub(super) fn program_left(&mut self, registers: &mut Registers, left: Left) {
+        registers.rflags = user::FORCED_FLAGS;
+        let at = self.entered.registers.cast::<Registers>();
+        // SAFETY: the context is pinned, and any bits are a number.
+        let rip = unsafe { (&raw const (*at).rip).read_volatile() };
+        match user::trapped(left, rip) {
+            Some(trap) => answer(registers, trap),
+            None => self.run_again(registers),
+        }
+        (registers.rcx, registers.r11) = (registers.rip, registers.rflags);
+    }
+}
+
+impl Domain {
+    /// Makes the space of a program. Returns its handle.
+    pub(super) fn new_space(&self) -> Result<u64, Status> {
+        if !self.grants.can_run || !bases::has_fsgsbase() {
+            return Err(Status::Refused);
+        }
+        let space = self.space.for_program()?;
+        Ok(self.grant(Capability::Space(Arc::new(space)))?)
+    }
+
+    fn program_space(&self, handle: u64) -> Result<Arc<Space>, Status> {
+        let Capability::Space(space) = self.held(handle)? else { return Err(Status::Refused) };
+        Ok(space)
+    }
+
+    /// Does an operation on a program's space.
+    pub(super) fn space_operation(&self, registers: &mut Registers) -> Done {
+        let operation = Operation::of(registers)?;
+        let space = match operation {
+            _ if !self.grants.can_run => return Err(Status::Refused),
+            Operation::Enter if registers.rdi == NO_HANDLE => {
+                thread::keep_extended_state();
+                return Ok(());
+            }
+            Operation::OwnPage(address) => {
+                (registers.rdi, registers.rsi) = look_at(&self.space, address)?;
+                return Ok(());
+            }
+            _ => self.program_space(registers.rdi)?,
+        };
+        let (mut first, mut second, mut third) = (0, 0, None);
+        match operation {
+            Operation::Map { start, list, count, protection } => {
+                let mut own = [0; PAGE_LIST_MAX];
+                let own = own.get_mut(..count).ok_or(Status::Invalid)?;
+                self.own_pages(list, own, protection)?;
+                let mapped = space.map(start, own, protection);
+                frames::release_all(own.iter().copied());
+                first = mapped?;
+            }
+            Operation::MapZeroed(start, end, protection) => {
+                first = space.map_zeroed(start, pages(start, end), protection)?;
+            }
+            Operation::MapLarge(start, protection) => {
+                first = usize::from(space.map_large(start, protection)?);
+            }
+            Operation::Unmap(start, end) => first = space.unmap(start, end)?,
+            Operation::Protect(start, end, protection) => space.protect(start, end, protection)?,
+            Operation::Clone(start, end, to, mode) => {
+                first = space.clone_to(self.program_space(to)?.inner(), start, end, mode)?;
+            }
+            Operation::Move(start, end, to) => first = space.move_to(start, end, to)?,
+            Operation::MakeWritable(address, protection) => {
+                first = unshared_number(space.make_writable(address, protection)?) as usize;
+            }
+            Operation::Query(address) => {
+                let (page, references) = look_at(&space, address)?;
+                (first, second) = (page as usize, references);
+            }
+            Operation::Present { start, end, list, count } => {
+                first = self.list_present(&space, (start, end), list, count)?;
+            }
+            Operation::Copy { address, own, bytes, access } => {
+                let own = (&**self.space.inner(), own);
+                first = space.copy_across(address, own, bytes, access, || true) as usize;
+            }
+            Operation::Exchange(address, old, new) => {
+                first = space.compare_exchange(address, old, new)? as usize;
+            }
+            Operation::Counts => {
+                let counts = space.counts();
+                (first, second) = (counts.resident(), counts.tables() as u64);
+                third = Some(counts.tables_max());
+            }
+            Operation::Enter => thread::enter_program(&space),
+            Operation::OwnPage(_) => {}
+        }
+        (registers.rdi, registers.rsi) = (first as u64, second);
+        registers.rdx = third.unwrap_or_else(|| self.quota.used()) as u64;
+        Ok(())
+    }
+
+    /// Lends pages to a driver's devices, or takes them back.
+    pub(super) fn lend(&self, handle: u64, list: u64, count: u64, is_back: u64) -> Done {
+        let Capability::Lender(lender) = self.held(handle)? else { return Err(Status::Refused) };
+        let mut own = [0; PAGE_LIST_MAX];
+        let own = own.get_mut(..count as usize).ok_or(Status::Invalid)?;
+        let words = self.own_pages(list, own, Protection::READ)?;
+        let access =
+            |word: &u64| if word & 1 != 0 { vtd::Access::Write } else { vtd::Access::Read };
+        let mut found = [0; PAGE_LIST_MAX];
+        let found = &mut found[..own.len()];
+        found.copy_from_slice(own);
+        let lent = match is_back {
+            0 => lender.loans.lend(own.iter().copied().zip(words.iter().map(access))),
+            _ => {
+                lender.loans.take_back(own);
+                Ok(())
+            }
+        };
+        frames::release_all(found.iter().copied());
+        Ok(lent?)
+    }
+
+    /// Finds the frames of the domain's own pages whose addresses are in `list`, and adds a reference to each. Returns the
+    /// addresses, of which the low bits are not looked at.
+    fn own_pages(
+        &self,
+        list: u64,
+        own: &mut [u32],
+        protection: Protection,
+    ) -> Result<[u64; PAGE_LIST_MAX], Status> {
+        let mut words = [[0; 8]; PAGE_LIST_MAX];
+        self.space.read(list, words[..own.len()].as_flattened_mut())?;
+        let addresses = words.map(u64::from_le_bytes);
+        let needed =
+            if protection.contains(Protection::WRITE) { Entry::WRITE } else { Entry::PRESENT };
+        let mut found = 0;
+        {
+            let _guard = self.space.lock.lock();
+            for (place, address) in own.iter_mut().zip(addresses) {
+                let Ok(Leaf::Own(table)) = leaf(&**self.space.inner(), address) else { break };
+                let entry = table.get(index(address, 0));
+                let is_foreign = entry.contains(Entry::BORROWED);
+                if is_foreign || !entry.holds_frame() || !entry.contains(needed) {
+                    break;
+                }
+                frames::retain(entry.frame());
+                *place = entry.frame();
+                found += 1;
+            }
+        }
+        if found < own.len() {
+            frames::release_all(own.iter().copied().take(found));
+            return Err(Status::Refused);
+        }
+        Ok(addresses)
+    }
+
+    fn list_present(
+        &self,
+        space: &Space,
+        (start, end): (u64, u64),
+        list: u64,
+        count: usize,
+    ) -> Result<usize, Status> {
+        let (mut found, mut number) = ([[0; 8]; PAGE_LIST_MAX], 0);
+        if count > 0 {
+            space.each_present(start, end, |address| {
+                found[number] = address.to_le_bytes();
+                number += 1;
+                number < count
+            });
+        }
+        self.space.write(list, found[..number].as_flattened())?;
+        Ok(number)
+    }
+
+    /// Registers fix-ups.
+    pub(super) fn set_fixups(&self, table: u64, count: u64) -> Done {
+        let mut words = [[[0; 8]; 3]; FIXUPS_MAX];
+        let words = words.get_mut(..count as usize).ok_or(Status::Invalid)?;
+        self.space.read(table, words.as_flattened_mut().as_flattened_mut())?;
+        let table = words.iter().map(|words| words.map(u64::from_le_bytes)).collect();
+        *self.programs.fixups.lock() = table;
+        Ok(())
+    }
+
+    /// Returns the address at which a thread that caused `trap` at `rip` goes on, if it accessed the memory of a program.
+    pub(super) fn fixup(&self, trap: Trap, rip: u64) -> Option<u64> {
+        let may = match trap {
+            Trap::PageFault { address, access, .. } => {
+                address < USER_END && access != Access::Execute
+            }
+            Trap::Exception { vector, .. } => vector == 13,
+            _ => false,
+        };
+        if may { usercopy::fixup(&self.programs.fixups.lock(), rip) } else { None }
+    }
+}
+
+/// Returns the word of the page at `address`, and the number of references to its frame.
+fn look_at(space: &Space, address: u64) -> Result<(u64, u64), Status> {
+    let page = space.query(address).ok_or(Status::NotFound)?;
+    // One is the look's own.
+    let references = frames::references(page.frame).load(Acquire) - 1;
+    frames::release_all([page.frame]);
+    Ok((page_word(&page), references.into()))
+}
+
+fn pages(start: u64, end: u64) -> usize {
+    ((end - start) / crate::memory::PAGE as u64) as usize
+}
