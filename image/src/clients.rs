@@ -19,7 +19,7 @@ use interfaces::{
             mail::{MailChannel, MailControlClient},
         },
     },
-    supervisor::{Listener, Supervisor as _},
+    supervisor::{Listener, Services as _},
     terminal::{Port, PortControlClient, PortProxy},
 };
 use rt::{
@@ -231,9 +231,8 @@ fn connect<R: Remote>(
         let client = wanted.insist(&what, || {
             let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
             let blames = supervisor.clone();
-            let on_corrupt = Box::new(move || {
-                blames.blame(name, String::from("it breaks the protocol of its rings"))
-            });
+            let on_corrupt =
+                Box::new(move || blames.blame(name, "it breaks the protocol of its rings"));
             match follow(supervisor, name, || make(caller, on_corrupt)) {
                 // The component would give the same description again.
                 Err(AttachError::Senseless) => Ok(None),
@@ -254,10 +253,10 @@ fn follow<R: Remote>(
     name: &str,
     make: impl FnOnce() -> Result<Arc<R>, AttachError>,
 ) -> Result<Arc<R>, AttachError> {
-    let before = supervisor.running(name).generation;
+    let before = supervisor.generation(name);
     let client = make()?;
     supervisor.listen(name, Arc::new(Follower(client.clone())));
-    if before.is_none() || supervisor.running(name).generation != before {
+    if before.is_none() || supervisor.generation(name) != before {
         // A successor answered before the client could be told. If this one fails too, the client is told of the next.
         let _ = client.restarted();
     }

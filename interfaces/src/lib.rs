@@ -19,6 +19,7 @@ pub mod call;
 pub mod clock;
 pub mod entropy;
 pub mod file_system;
+pub mod introduction;
 mod link;
 pub mod marshal;
 pub mod monitor;

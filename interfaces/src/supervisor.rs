@@ -1,8 +1,10 @@
 //! The supervisor of isolated components: its interface to those that show and control components, and to users of their
 //! services.
+#[cfg(not(all(target_os = "none", skerry_process)))]
+use crate::block::RunningDriver;
 use crate::overdue::Check;
 use alloc::{string::String, sync::Arc, vec::Vec};
-use rt::{time::Instant, trace::TraceRecord};
+use rt::{message::Endpoint, time::Instant, trace::TraceRecord};
 
 /// A user of a component that is told of its restarts. It is called on a thread of the supervisor and must not block for
 /// long.
@@ -129,10 +131,25 @@ pub trait Supervisor: Send + Sync {
     /// # Errors
     /// [`OrderError`].
     fn order(&self, name: &str, order: Order) -> Result<(), OrderError>;
-    /// Reports a fault of the component `name`, which is ended as a failure because of `cause`.
-    fn blame(&self, name: &str, cause: String);
-    /// Calls `listener` for the component `name` from now on. Returns `false` if there is no such component.
-    fn listen(&self, name: &str, listener: Arc<dyn Listener>) -> bool;
     /// Returns a count that changes with every change of a component's state.
     fn changes(&self) -> u64;
+}
+
+/// The isolated components that clients of a world may call, by name. In the kernel world the supervisor implements it, in the
+/// process world what the supervisor tells the process ([`Introduction`](crate::introduction::Introduction)).
+pub trait Services: Send + Sync {
+    /// Returns the endpoint at which the component `name` is called, or `None` if there is no such component.
+    fn endpoint(&self, name: &str) -> Option<Endpoint>;
+    /// Returns whether the component `name` answers calls. Blocks while it is known that it will answer later.
+    fn wait_for_service(&self, name: &str) -> bool;
+    /// Returns the number of the running component's start, or `None` if it does not run.
+    fn generation(&self, name: &str) -> Option<u64>;
+    /// Returns the running driver of the component `name`, with the window by which frames are lent to its devices; if none runs,
+    /// no generation and the default window. A process cannot lend frames.
+    #[cfg(not(all(target_os = "none", skerry_process)))]
+    fn running(&self, name: &str) -> RunningDriver;
+    /// Reports a fault of the component `name`, which is ended as a failure because of `cause`.
+    fn blame(&self, name: &str, cause: &str);
+    /// Calls `listener` for the component `name` from now on. Returns `false` if there is no such component.
+    fn listen(&self, name: &str, listener: Arc<dyn Listener>) -> bool;
 }

@@ -9,7 +9,7 @@ use crate::call::Refusal;
 pub use interfaces_macro::Wire;
 use rt::{
     memory::Region,
-    message::{Capability, MESSAGE_WORDS, Message},
+    message::{Capability, Endpoint, MESSAGE_WORDS, Message},
 };
 
 /// The greatest number of words of a message.
@@ -250,6 +250,21 @@ impl Wire for Region {
     fn take(reader: &mut Reader<'_>) -> Option<Region> {
         match reader.capability.take()? {
             Capability::Region(region) => Some(region),
+            _ => None,
+        }
+    }
+}
+
+/// The right to call the endpoint goes along with the message as a capability.
+impl Wire for Endpoint {
+    const WORDS: usize = 0;
+    const CAPABILITIES: usize = 1;
+    fn put(&self, message: &mut Message) {
+        message.capability = Some(Capability::Endpoint(self.clone()));
+    }
+    fn take(reader: &mut Reader<'_>) -> Option<Endpoint> {
+        match reader.capability.take()? {
+            Capability::Endpoint(endpoint) => Some(endpoint),
             _ => None,
         }
     }

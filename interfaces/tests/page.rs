@@ -5,6 +5,7 @@ use interfaces::{
     block::BLOCK_CONTROL_LAYOUT,
     clock::CLOCK_LAYOUT,
     entropy::ENTROPY_LAYOUT,
+    introduction::{COMPLAINTS_LAYOUT, INTRODUCTION_LAYOUT},
     nic::NIC_CONTROL_LAYOUT,
     service::SERVICE_LAYOUT,
     sockets::remote::{MAIL_CONTROL_LAYOUT, STACK_CONTROL_LAYOUT},
@@ -14,7 +15,7 @@ use interfaces::{
 use std::{fmt::Write, fs, path::PathBuf};
 
 const MARK: &str = "<!-- generated: UPDATE=1 cargo test -p interfaces --test page -->\n";
-const LAYOUTS: [Layout; 9] = [
+const LAYOUTS: [Layout; 11] = [
     SERVICE_LAYOUT,
     CLOCK_LAYOUT,
     BLOCK_CONTROL_LAYOUT,
@@ -24,6 +25,8 @@ const LAYOUTS: [Layout; 9] = [
     MAIL_CONTROL_LAYOUT,
     STACK_CONTROL_LAYOUT,
     AUDIT_LOG_LAYOUT,
+    INTRODUCTION_LAYOUT,
+    COMPLAINTS_LAYOUT,
 ];
 
 fn path() -> PathBuf {

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{
     block::RunningDriver,
     call::DONE,
+    introduction::Presence,
     overdue::Check,
     supervisor::{Ending, Listener, Order, OrderError, State, Status},
 };
@@ -103,8 +104,13 @@ fn add_refused(all: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u32)])
 }
 
 impl Keeper {
-    /// Starts `file` as `plan` says, and keeps it running.
-    pub(crate) fn start(plan: Plan, file: &'static [u8]) -> Result<Arc<Keeper>, NoMemory> {
+    /// Starts `file` as `plan` says, serving at `endpoint`, and keeps it running. `listener` is told from its first answer on.
+    pub(crate) fn start(
+        plan: Plan,
+        file: &'static [u8],
+        endpoint: Endpoint,
+        listener: Option<Arc<dyn Listener>>,
+    ) -> Result<Arc<Keeper>, NoMemory> {
         let now = Now {
             life: Life::new(plan.rules),
             domain: None,
@@ -120,11 +126,11 @@ impl Keeper {
         let keeper = Arc::new(Keeper {
             plan,
             file,
-            endpoint: Endpoint::new()?,
+            endpoint,
             kept: (plan.kept_bytes > 0).then(|| Region::new(plan.kept_bytes)).transpose()?,
             now: Mutex::new(&NOW, now),
             changed: Event::new(),
-            listeners: Mutex::new(&LISTENERS, Vec::new()),
+            listeners: Mutex::new(&LISTENERS, listener.into_iter().collect()),
         });
         let (keeps, pings) = (keeper.clone(), keeper.clone());
         thread::spawn(plan.name, KEEPER, move || keeps.keep())?;
@@ -148,6 +154,18 @@ impl Keeper {
         });
         running.unwrap_or_default()
     }
+    /// Returns the number of the running domain's start.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        self.running().map(|(_, generation)| generation)
+    }
+    /// Returns the presence of the component for those that call it.
+    pub(crate) fn presence(&self) -> Presence {
+        let now = self.now.lock();
+        match now.life.state() {
+            State::Degraded => Presence::GivenUp,
+            _ => Presence::Started(now.generation),
+        }
+    }
     pub(crate) fn changes(&self) -> u64 {
         self.now.lock().changes
     }
@@ -156,6 +174,13 @@ impl Keeper {
     pub(crate) fn wait_for_service(&self) -> bool {
         self.wait_until(None, |now| !matches!(now.life.state(), State::Starting | State::Waiting));
         self.now.lock().life.state() == State::Running
+    }
+
+    /// Blocks until the component has ended and will not be started again by itself. Returns its state.
+    pub(crate) fn wait_for_end(&self) -> State {
+        let is_end = |state| matches!(state, State::Stopped | State::Degraded);
+        self.wait_until(None, |now| is_end(now.life.state()));
+        self.now.lock().life.state()
     }
 
     /// Changes the state and wakes all threads that wait for a change.
@@ -299,7 +324,12 @@ impl Keeper {
     /// running, so that an order that comes meanwhile is carried out.
     fn ended(&self, ending: Ending, refused: &[(&'static str, u32)]) {
         let name = self.plan.name;
-        let (at, cause, backtrace) = (ending.at, ending.cause.clone(), ending.backtrace.clone());
+        let at = ending.at;
+        // Whoever waits for the change may take the machine down.
+        if self.now.lock().asked.is_none() {
+            log::warn!("{name}: {}", ending.cause);
+            ending.backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
+        }
         let (why, before, state, domain) = self.change(|now| {
             let why = now.asked.take().unwrap_or(Why::Failed);
             let before = now.life.state();
@@ -311,10 +341,6 @@ impl Keeper {
             (why, before, now.life.state(), now.domain.take())
         });
         drop(domain);
-        if why == Why::Failed {
-            log::warn!("{name}: {cause}");
-            backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
-        }
         if why == Why::Failed && before == State::Starting {
             // The contents of that memory may have caused the failure.
             self.clear_kept();

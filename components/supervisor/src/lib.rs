@@ -17,6 +17,8 @@ mod plan;
 pub mod symbols;
 
 #[cfg(target_os = "none")]
+mod introduce;
+#[cfg(target_os = "none")]
 mod keeper;
 #[cfg(target_os = "none")]
 mod load;

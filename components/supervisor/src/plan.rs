@@ -21,6 +21,8 @@ pub struct Plan {
     pub parameters: &'static str,
     /// Kernel calls, by number (`calls::Call`).
     pub calls: &'static [u64],
+    /// The components that it calls, by name.
+    pub partners: &'static [&'static str],
     /// Types of devices.
     pub devices: &'static [DeviceKind],
     /// Port ranges: first, count.
@@ -31,6 +33,8 @@ pub struct Plan {
     pub can_use_dma: bool,
     /// The greatest amount of memory, in bytes.
     pub memory_bytes: usize,
+    /// Percentage of the machine's memory that it may have in addition to `memory_bytes`.
+    pub memory_percent: u8,
     /// Memory that outlives it, for its successor, in addition to `memory_bytes`.
     pub kept_bytes: usize,
     /// The greatest number of interrupt vectors at once.
@@ -68,7 +72,7 @@ impl Plan {
         !self.devices.is_empty() && self.ports.is_empty()
     }
     /// Returns the plan for a machine that has `devices` of the component's devices and `machine_bytes` of memory: the grants
-    /// for each device are added. If the machine has too little memory for all devices, fewer are granted, and the limit is
+    /// for each device and its percentage of memory are added. If the machine has too little memory for all devices, fewer are granted, and the limit is
     /// logged.
     #[must_use]
     pub fn with_devices(self, devices: usize, machine_bytes: usize) -> Plan {
@@ -83,7 +87,11 @@ impl Plan {
         }
         let used = devices.min(devices_max);
         Plan {
-            memory_bytes: self.memory_bytes.saturating_add(self.device_memory_bytes * used),
+            memory_bytes: self
+                .memory_bytes
+                .saturating_add(self.device_memory_bytes * used)
+                .saturating_add(machine_bytes / 100 * usize::from(self.memory_percent)),
+            memory_percent: 0,
             threads: self.threads.saturating_add(self.device_threads.saturating_mul(used)),
             vectors: self.vectors.saturating_add(used),
             devices_max,
@@ -115,11 +123,13 @@ mod tests {
         name: "disks",
         parameters: "",
         calls: &[],
+        partners: &[],
         devices: &[],
         ports: &[],
         interrupts: &[],
         can_use_dma: true,
         memory_bytes: 4 << 20,
+        memory_percent: 0,
         kept_bytes: 0,
         vectors: 64,
         log_lines: (10, 100),
@@ -147,6 +157,12 @@ mod tests {
     fn a_small_machine_limits_the_devices() {
         let plan = PLAN.with_devices(101, 128 << 20);
         assert_eq!((plan.devices_max, plan.memory_bytes), (64, 20 << 20));
+    }
+
+    #[test]
+    fn a_percentage_of_memory_grows_with_the_machine() {
+        let plan = Plan { memory_percent: 50, ..PLAN }.with_devices(0, 200 << 20);
+        assert_eq!(plan.memory_bytes, (4 << 20) + (200 << 20) / 100 * 50);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The isolated components of a system: [`start`] starts them, and [`Supervisor`] shows and controls them.
 use crate::{
+    introduce,
     keeper::Keeper,
     plan::{self, Plan},
 };
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::RunningDriver,
-    supervisor::{self, Listener, Order, OrderError, Status},
+    supervisor::{self, Listener, Order, OrderError, Services, State, Status},
 };
 use rt::{NoMemory, message::Endpoint};
 
@@ -29,7 +30,9 @@ pub fn start(plans: &[Plan], archive: &'static [u8]) -> Result<Arc<Supervisor>, 
         }
         let plan = plan.with_devices(devices, machine_frames.saturating_mul(rt::PAGE_BYTES));
         let file = archive::find(archive, plan.name).unwrap_or_default();
-        let keeper = Keeper::start(plan, file)?;
+        let endpoint = Endpoint::new()?;
+        let listener = introduce::listener(&plan, &endpoint, &keepers)?;
+        let keeper = Keeper::start(plan, file, endpoint, listener)?;
         keeper.wait_for_service();
         keepers.push(keeper);
     }
@@ -40,17 +43,10 @@ impl Supervisor {
     fn keeper(&self, name: &str) -> Option<&Arc<Keeper>> {
         self.0.iter().find(|keeper| keeper.name() == name)
     }
-    /// Returns the running driver of the component `name`; if none runs, no generation and the default window.
-    pub fn running(&self, name: &str) -> RunningDriver {
-        self.keeper(name).map(|keeper| keeper.present()).unwrap_or_default()
-    }
-    /// Blocks until the component `name` answers, or will not answer by itself. Returns whether it answers.
-    pub fn wait_for_service(&self, name: &str) -> bool {
-        self.keeper(name).is_some_and(|keeper| keeper.wait_for_service())
-    }
-    /// Returns the endpoint at which the component `name` is called.
-    pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
-        self.keeper(name).map(|keeper| keeper.endpoint())
+    /// Blocks until the component `name` has ended and will not be started again by itself. Returns its state, or `None` if there
+    /// is no such component.
+    pub fn wait_for_end(&self, name: &str) -> Option<State> {
+        self.keeper(name).map(|keeper| keeper.wait_for_end())
     }
 }
 
@@ -61,15 +57,30 @@ impl supervisor::Supervisor for Supervisor {
     fn order(&self, name: &str, order: Order) -> Result<(), OrderError> {
         self.keeper(name).ok_or(OrderError::Unknown)?.order(order)
     }
-    fn blame(&self, name: &str, cause: String) {
+    fn changes(&self) -> u64 {
+        self.0.iter().map(|keeper| keeper.changes()).sum()
+    }
+}
+
+impl Services for Supervisor {
+    fn endpoint(&self, name: &str) -> Option<Endpoint> {
+        self.keeper(name).map(|keeper| keeper.endpoint())
+    }
+    fn wait_for_service(&self, name: &str) -> bool {
+        self.keeper(name).is_some_and(|keeper| keeper.wait_for_service())
+    }
+    fn generation(&self, name: &str) -> Option<u64> {
+        self.keeper(name)?.generation()
+    }
+    fn running(&self, name: &str) -> RunningDriver {
+        self.keeper(name).map(|keeper| keeper.present()).unwrap_or_default()
+    }
+    fn blame(&self, name: &str, cause: &str) {
         if let Some(keeper) = self.keeper(name) {
-            keeper.blame(&cause);
+            keeper.blame(cause);
         }
     }
     fn listen(&self, name: &str, listener: Arc<dyn Listener>) -> bool {
         self.keeper(name).map(|keeper| keeper.listen(listener)).is_some()
-    }
-    fn changes(&self) -> u64 {
-        self.0.iter().map(|keeper| keeper.changes()).sum()
     }
 }

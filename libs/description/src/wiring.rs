@@ -141,7 +141,7 @@ fn plan(member: &Member, process: &Process) -> String {
     let calls: Vec<u64> = calls(process).into_iter().collect();
     let _ = write!(
         text,
-        " parameters: {:?}, calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: image::Policy::{policy}, share_percent: {},",
+        " parameters: {:?}, calls: &{calls:?}, partners: &[], devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, memory_percent: 0, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: image::Policy::{policy}, share_percent: {},",
         process.parameters,
         devices.collect::<Vec<_>>().join(", "),
         ports(component),

@@ -144,7 +144,7 @@ fn another_world_is_one_line() {
     for part in [
         "name: \"rtc\", world: image::ComponentWorld::Process",
         "Plan { name: \"rtc\", parameters: \"rtc.wait_ms=5\"",
-        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0",
+        "partners: &[], devices: &[], ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, memory_percent: 0",
         "vectors: 3, log_lines: (4, 5), threads: 2",
         "policy: image::Policy::Fair { nice: 0 }, share_percent: 10",
         "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
