@@ -94,16 +94,26 @@ const CLIPPY: &[(&str, &[&str])] = &[
     ("clippy on the host", &["--workspace", "--all-targets", "--exclude", "image"]),
     (
         "clippy on the kernel",
-        &["-p", "image", "--target", "x86_64-unknown-none", "--features", "statistics,check"],
+        &[
+            "-p",
+            "image",
+            "-p",
+            "launch",
+            "--target",
+            "x86_64-unknown-none",
+            "--features",
+            "image/statistics,image/check,launch/statistics,launch/check",
+        ],
     ),
 ];
 
 /// Folders of crates that are built for the process world.
-const PROCESS_WORLD: [&str; 5] = [
+const PROCESS_WORLD: [&str; 6] = [
     "components/drivers",
     "components/ext4",
     "components/posix",
     "components/tmpfs",
+    "image/launch",
     "tests/components",
 ];
 

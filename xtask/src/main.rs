@@ -45,7 +45,7 @@ enum Command {
     /// Boot stopped at the first instruction, with gdb attached
     Debug(Box<run::Options>),
     /// Build the kernel and the disk image, and say where they are
-    Image,
+    Image(image::Options),
 }
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(&options),
         Command::Imports(options) => imports::run(&options),
         Command::Debug(options) => debug::run(&options),
-        Command::Image => image::run(),
+        Command::Image(options) => image::run(&options),
     };
     match result {
         Ok(code) => ExitCode::from(code),

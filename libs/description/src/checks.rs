@@ -2,7 +2,7 @@
 use crate::{
     Wrong,
     component::{Component, EntryPoint, Process},
-    known, parts,
+    known, parts, placement,
     system::{Member, System, World},
     wiring,
 };
@@ -14,6 +14,8 @@ type Checked = Result<(), Wrong>;
 
 /// The memory of all isolated components together is at most one part in this many of the machine's.
 const MEMORY_SHARE: u64 = 4;
+/// The greatest percentage of the machine's memory that isolated components together may have by `memory_percent`.
+const PERCENT_MAX: u64 = 70;
 /// Longest time that a field in milliseconds may have: a day.
 const MS_MAX: u64 = 86_400_000;
 
@@ -30,13 +32,12 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
     if system.memory_mib == 0 {
         return Err("`memory_mib` is missing: the memory of the smallest machine".to_owned());
     }
-    let is_personality = |member: &&Member| member.component.entry == EntryPoint::Personality;
-    match system.members.iter().filter(is_personality).count() {
+    match system.members.iter().filter(|member| member.is_personality()).count() {
         1 => {}
         0 => return Err("there is no personality to start: list `posix`".to_owned()),
         _ => return Err("there are two personalities: leave one out".to_owned()),
     }
-    system.members.iter().try_for_each(check_world)?;
+    placement::check(system)?;
     system.members.iter().try_for_each(check_parameters)?;
     check_offers(system)?;
     check_overlaps(system)?;
@@ -45,20 +46,6 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
     let place = |member: &Member| order.iter().position(|name| *name == member.name);
     system.members.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
     Ok(())
-}
-
-/// Checks that a component is in a world in which it can live.
-fn check_world(member: &Member) -> Result<(), String> {
-    let Member { name, world, component, .. } = member;
-    if component.can_live_in(world.name()) {
-        return Ok(());
-    }
-    Err(match world {
-        World::Process => {
-            format!("component `{name}` cannot be isolated: write {name} = \"kernel\"")
-        }
-        World::Kernel => format!("component `{name}` is isolated only: write {name} = \"process\""),
-    })
 }
 
 /// Checks that the parameters of a component in the kernel, which all components see, are its own.
@@ -130,6 +117,15 @@ fn check_memory(system: &System) -> Result<(), String> {
         process.get_ref().memory_kib.saturating_add(process.get_ref().kept_kib)
     };
     let wanted_kib = processes.fold(0u64, |sum, process| sum.saturating_add(memory_kib(process)));
+    let processes =
+        system.in_world(World::Process).filter_map(|one| one.component.process.as_ref());
+    let percent: u64 = processes.map(|one| u64::from(one.get_ref().memory_percent)).sum();
+    if percent > PERCENT_MAX {
+        return Err(format!(
+            "isolated components may have {percent} percent of the machine's memory, more than {PERCENT_MAX}: lower a \
+             `memory_percent`"
+        ));
+    }
     let share_kib = system.memory_mib.saturating_mul(1024) / MEMORY_SHARE;
     if wanted_kib > share_kib {
         return Err(format!(
@@ -140,7 +136,7 @@ fn check_memory(system: &System) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the names in an order in which each component comes after those that it uses.
+/// Returns the names in an order in which each component comes after those that it uses, and the personality after all others.
 fn order(members: &[Member]) -> Result<Vec<String>, String> {
     let mut order: Vec<String> = Vec::new();
     let mut left: Vec<&Member> = members.iter().collect();
@@ -148,7 +144,10 @@ fn order(members: &[Member]) -> Result<Vec<String>, String> {
         let uses = |user: &Member, other: &Member| {
             user.component.used().any(|name| other.component.implements(name))
         };
-        let is_ready = |member: &&Member| left.iter().all(|other| !uses(member, other));
+        let is_ready = |member: &&Member| {
+            (left.len() == 1 || !member.is_personality())
+                && left.iter().all(|other| !uses(member, other))
+        };
         let Some(next) = left.iter().position(is_ready) else {
             let names: Vec<&str> = left.iter().map(|one| one.name.as_str()).collect();
             let names = names.join(", ");
@@ -220,16 +219,16 @@ fn check_worlds(component: &Component) -> Checked {
         EntryPoint::Main if component.can_live_in("kernel") => {
             return wrong("a component whose entry is `main` cannot live in the kernel");
         }
-        EntryPoint::Personality if is_process => {
-            return wrong("a component whose entry is `personality` lives in the kernel");
-        }
         _ => {}
     }
     match &component.process {
         Some(process) => check_process(component, process),
-        None if is_process => wrong(
-            "world `process` needs a table `[process]` that says what the component may do: add it",
-        ),
+        // Other components can share the process of one that has the table.
+        None if is_process && (!component.is_started() || component.own_grant().is_some()) => {
+            wrong(
+                "world `process` needs a table `[process]` that says what the component may do: add it",
+            )
+        }
         None => Ok(()),
     }
 }

@@ -40,7 +40,7 @@ pub struct Component {
     /// Its parameters in the kernel world.
     #[serde(default)]
     pub(crate) kernel: KernelWorld,
-    /// Its limits in the process world; needed if `worlds` has `process`.
+    /// Its limits in a process of its own. A component without them shares the process of another one.
     pub(crate) process: Option<Spanned<Process>>,
 }
 
@@ -56,7 +56,8 @@ pub enum EntryPoint {
     User,
     /// `main`, which is the whole program of a component that lives in the process world only.
     Main,
-    /// None: the image starts this component itself, after all others.
+    /// None: the crate `launch` starts this component after all others, in the kernel or in a process that other components may
+    /// share.
     Personality,
 }
 
@@ -80,6 +81,9 @@ pub struct Process {
     pub(crate) calls: Vec<Spanned<String>>,
     /// The greatest amount of memory.
     pub(crate) memory_kib: u64,
+    /// Percentage of the machine's memory that it may have in addition to `memory_kib`.
+    #[serde(default)]
+    pub(crate) memory_percent: u8,
     /// Memory that outlives it, in addition to `memory_kib`.
     #[serde(default)]
     pub(crate) kept_kib: u64,
@@ -151,6 +155,22 @@ impl Component {
     /// Returns whether the component can live in `world`.
     pub(crate) fn can_live_in(&self, world: &str) -> bool {
         self.worlds.get_ref().iter().any(|one| one.get_ref() == world)
+    }
+
+    /// Returns the name of a field that only the kernel or a process of its own can grant the component, if it has one.
+    pub(crate) fn own_grant(&self) -> Option<&'static str> {
+        let fields = [
+            ("devices", self.devices.is_empty()),
+            ("ports", self.ports.is_empty()),
+            ("interrupts", self.interrupts.is_empty()),
+            ("memory", self.memory.is_empty()),
+        ];
+        fields.into_iter().find(|(_, is_empty)| !is_empty).map(|(name, _)| name)
+    }
+
+    /// Returns whether the component is started by a function, so that it can share a program with others.
+    pub(crate) fn is_started(&self) -> bool {
+        matches!(self.entry, EntryPoint::Start | EntryPoint::User)
     }
 
     /// Returns whether the component implements the interface `name`.

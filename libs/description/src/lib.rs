@@ -6,7 +6,8 @@
 //!
 //! Everything absent is denied, and everything unknown is refused, with the file, the line and the change that helps. So a
 //! description is the list of all privileges that are enforced. `checks` has the rules, `known` the names that descriptions may
-//! use, and `wiring` the programs: the kernel ([`System::kernel`]) and one for each isolated component ([`program`]).
+//! use, `placement` the rules for worlds, and `wiring` the programs: the kernel ([`System::kernel`]) and one for each process
+//! ([`System::program`]).
 //! `tests/descriptions.rs` has a refusal for each field.
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod checks;
 mod component;
 mod known;
 mod parts;
+mod placement;
 mod sources;
 mod system;
 mod wiring;
@@ -21,7 +23,6 @@ mod wiring;
 pub use component::{Component, EntryPoint, KernelWorld, Process};
 pub use sources::Sources;
 pub use system::{Member, System, World};
-pub use wiring::program;
 
 use std::ops::Range;
 use toml::Spanned;

@@ -8,27 +8,34 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
 };
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+};
 use toml::{Spanned, Table, Value};
 
 /// Greatest length of a chain of systems that are based on one another.
 const DEPTH_MAX: usize = 8;
 
 /// The world in which a component lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum World {
     /// In the kernel's address space.
     Kernel,
     /// In a domain of its own.
     Process,
+    /// In the domain of the component of that name, which is in the process world.
+    With(String),
 }
 
 impl World {
     /// Returns the world's name in descriptions.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             World::Kernel => "kernel",
             World::Process => "process",
+            World::With(host) => host,
         }
     }
 }
@@ -160,9 +167,11 @@ impl Draft {
                 return Ok(());
             }
             ("none", None) => return Err("it is not there: take the line out".to_owned()),
+            (host, _) if sources.components.contains_key(host) => World::With(host.to_owned()),
             (other, _) => {
                 return Err(format!(
-                    "world `{other}` does not exist; there are kernel and process"
+                    "world `{other}` does not exist; there are kernel, process, and the name of the component whose process \
+                     it shares"
                 ));
             }
         };
@@ -236,5 +245,51 @@ impl System {
     pub fn linked(&self) -> impl Iterator<Item = &Member> {
         let is_linked = |entry| matches!(entry, EntryPoint::Start | EntryPoint::User);
         self.in_world(World::Kernel).filter(move |member| is_linked(member.component.entry))
+    }
+
+    /// Returns the components that share the process of `host`.
+    pub fn guests(&self, host: &Member) -> impl Iterator<Item = &Member> {
+        self.in_world(World::With(host.name.clone()))
+    }
+
+    /// Returns the personality, if it has a process of its own.
+    pub fn isolated_personality(&self) -> Option<&Member> {
+        self.in_world(World::Process).find(|member| member.is_personality())
+    }
+
+    /// Returns the isolated components that the process of `host` calls, in the order of starting: those that implement an
+    /// interface which a component of that process uses, or which the client of such a component uses for it. A process with
+    /// one component calls none: its client uses the interfaces for it.
+    pub fn partners(&self, host: &Member) -> Vec<&Member> {
+        let mut used: BTreeSet<&str> = BTreeSet::new();
+        if host.is_personality() {
+            used.extend(core::iter::once(host).chain(self.guests(host)).flat_map(Member::used));
+        }
+        let implements = |member: &Member, used: &BTreeSet<&str>| {
+            used.iter().any(|interface| member.component.implements(interface))
+        };
+        loop {
+            let count = used.len();
+            for member in self.in_world(World::Process) {
+                if member.component.entry == EntryPoint::User && implements(member, &used) {
+                    used.extend(member.used());
+                }
+            }
+            if used.len() == count {
+                break;
+            }
+        }
+        self.in_world(World::Process).filter(|member| implements(member, &used)).collect()
+    }
+}
+
+impl Member {
+    /// Returns whether the component is the personality.
+    pub fn is_personality(&self) -> bool {
+        self.component.entry == EntryPoint::Personality
+    }
+
+    fn used(&self) -> impl Iterator<Item = &str> {
+        self.component.used()
     }
 }

@@ -1,5 +1,5 @@
-//! Generates the programs that connect components: the kernel of a system, and the program of an isolated
-//! component.
+//! Generates the programs that connect components: the kernel of a system, and the program of an isolated component or of the
+//! components that share a process.
 use crate::{
     component::{Component, EntryPoint, Process},
     known,
@@ -16,46 +16,81 @@ impl System {
     /// Returns the source of the kernel: a static `image::System`. `archive` is the path of the programs of the
     /// isolated components.
     pub fn kernel(&self, archive: &Path) -> String {
-        let calls = parts::system_calls(&self.system_calls).unwrap_or("Anywhere");
         let parameters: Vec<_> =
             self.in_world(World::Kernel).map(Member::kernel_parameters).collect();
         let parameters = parameters.join(" ");
+        let (components, personality) = match self.isolated_personality() {
+            Some(member) => (String::new(), format!("Process({:?})", member.name)),
+            None => {
+                (self.components(&World::Kernel), format!("Kernel(|them| {})", self.launch("them")))
+            }
+        };
+        let kernel = || self.in_world(World::Kernel).map(|member| &member.component);
+        let driven = self.members.iter().flat_map(|member| devices(&member.component));
         let mut text = format!(
-            "//! The kernel of the system `{name}`, written from its description.\n#![no_std]\n#![no_main]\n\n\
+            "//! The kernel of the system `{name}`, written from its description.\n#![no_std]\n#![no_main]\n\n{components}\
              static SYSTEM: image::System = image::System {{\n\
              \x20   name: {name:?},\n\
-             \x20   system_calls: image::SystemCalls::{calls},\n\
              \x20   parameters: {parameters:?},\n\
-             \x20   components: &[\n",
+             \x20   ports: &{ports:?},\n\
+             \x20   interrupts: &{interrupts:?},\n\
+             \x20   driven: &{driven:?},\n\
+             \x20   personality: image::PersonalityPlace::{personality},\n\
+             \x20   plans: &[\n",
             name = self.name,
             parameters = parameters.trim(),
+            ports = kernel().flat_map(ports).collect::<Vec<_>>(),
+            interrupts = kernel().flat_map(interrupts).collect::<Vec<_>>(),
+            driven = driven.collect::<Vec<_>>(),
         );
-        self.members.iter().for_each(|member| text.push_str(&line(member)));
-        text.push_str("    ],\n    plans: &[\n");
         for member in self.in_world(World::Process) {
             if let Some(process) = &member.component.process {
-                text.push_str(&plan(member, process.get_ref()));
+                text.push_str(&self.plan(member, process.get_ref()));
             }
         }
         let _ = writeln!(text, "    ],\n    archive: include_bytes!({archive:?}),\n}};");
         text.push_str("image::run!(SYSTEM);\n");
         text
     }
+
+    /// Returns the source of the program of `member`, which is in the process world, and of those that share its process.
+    pub fn program(&self, member: &Member) -> String {
+        let (name, path) = (&member.name, member.crate_name());
+        let (components, main) = match member.component.entry {
+            EntryPoint::Main => (String::new(), format!("rt::component_main!({path}::main);\n")),
+            EntryPoint::Start | EntryPoint::User => (
+                String::new(),
+                main_function(&format!("interfaces::offer::serve({name:?}, {path}::start());")),
+            ),
+            EntryPoint::Personality => (
+                self.components(&World::With(name.clone())),
+                main_function(&format!("{};", self.launch(&format!("{name:?}")))),
+            ),
+        };
+        format!(
+            "//! The isolated component `{name}`, written from its description.\n\
+             #![no_std]\n#![no_main]\n\n{components}{main}"
+        )
+    }
+
+    /// Returns a static list of all components, of which those in `world` are linked with it.
+    fn components(&self, world: &World) -> String {
+        let count = self.members.len();
+        let mut text = format!("static COMPONENTS: [launch::Component; {count}] = [\n");
+        self.members.iter().for_each(|member| text.push_str(&line(member, world)));
+        text.push_str("];\n\n");
+        text
+    }
+
+    /// Returns the call that starts the components of that list, with the argument `them`.
+    fn launch(&self, them: &str) -> String {
+        let calls = parts::system_calls(&self.system_calls).unwrap_or("Anywhere");
+        format!("launch::start({them}, &COMPONENTS, launch::SystemCalls::{calls})")
+    }
 }
 
-/// Returns the source of the program of `member` in the process world.
-pub fn program(member: &Member) -> String {
-    let (name, path) = (&member.name, member.crate_name());
-    let main = match member.component.entry {
-        EntryPoint::Main => format!("rt::component_main!({path}::main);\n"),
-        EntryPoint::Start | EntryPoint::User | EntryPoint::Personality => format!(
-            "fn main() {{\n    interfaces::offer::serve({name:?}, {path}::start());\n}}\nrt::component_main!(main);\n"
-        ),
-    };
-    format!(
-        "//! The isolated component `{name}`, written from its description.\n\
-         #![no_std]\n#![no_main]\n\n{main}"
-    )
+fn main_function(statement: &str) -> String {
+    format!("fn main() {{\n    {statement}\n}}\nrt::component_main!(main);\n")
 }
 
 impl Member {
@@ -94,27 +129,22 @@ fn devices(component: &Component) -> Vec<u32> {
     component.devices.iter().filter_map(kind).collect()
 }
 
-fn line(member: &Member) -> String {
+/// Returns the entry of `member` in a list of components, of which those in `world` are linked with the list.
+fn line(member: &Member, world: &World) -> String {
     let Member { name, component, .. } = member;
-    let world = match (member.world, component.entry) {
-        (World::Process, _) => "image::ComponentWorld::Process".to_owned(),
-        (World::Kernel, EntryPoint::Start) => {
-            format!("image::ComponentWorld::Kernel(Some({}::start))", member.crate_name())
-        }
-        (World::Kernel, EntryPoint::User) => {
-            format!("image::ComponentWorld::KernelUser({}::start)", member.crate_name())
-        }
-        (World::Kernel, EntryPoint::Main | EntryPoint::Personality) => {
-            "image::ComponentWorld::Kernel(None)".to_owned()
-        }
+    let path = member.crate_name();
+    let starter = match component.entry {
+        EntryPoint::Personality => "Personality".to_owned(),
+        EntryPoint::Start if member.world == *world => format!("Plain({path}::start)"),
+        EntryPoint::User if member.world == *world => format!("User({path}::start)"),
+        _ => "Isolated".to_owned(),
     };
     format!(
-        "        image::Component {{ name: {name:?}, world: {world}, implements: &{:?}, devices: &{:?}, ports: &{:?}, interrupts: &{:?}, uses: &{:?} }},\n",
+        "    launch::Component {{ name: {name:?}, world: {:?}, starter: launch::Starter::{starter}, implements: &{:?}, uses: &{:?}, is_driver: {} }},\n",
+        member.world.name(),
         texts(&component.implements),
-        devices(component),
-        ports(component),
-        interrupts(component),
         component.used().collect::<Vec<_>>(),
+        !(component.devices.is_empty() && component.ports.is_empty()),
     )
 }
 
@@ -126,46 +156,60 @@ pub(crate) fn calls(process: &Process) -> BTreeSet<u64> {
     calls.into_iter().map(|call| call as u64).collect()
 }
 
-fn plan(member: &Member, process: &Process) -> String {
-    let Member { name, component, .. } = member;
-    let devices = devices(component);
-    let devices =
-        devices.iter().map(|kind| format!("image::supervisor::DeviceKind::Virtio({kind})"));
-    let policy = match parts::priority(component.priority.get_ref()) {
-        Some(Priority::Fifo(priority)) => format!("Fifo({priority})"),
-        Some(Priority::Fair(nice)) => format!("Fair {{ nice: {nice} }}"),
-        None => "Fair { nice: 0 }".to_owned(),
-    };
-    let restarts = if process.restart.get_ref() == "never" { 0 } else { process.restarts };
-    let mut text = format!("        image::supervisor::Plan {{ name: {name:?},");
-    let calls: Vec<u64> = calls(process).into_iter().collect();
-    let _ = write!(
-        text,
-        " parameters: {:?}, calls: &{calls:?}, partners: &[], devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, memory_percent: 0, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: image::Policy::{policy}, share_percent: {},",
-        process.parameters,
-        devices.collect::<Vec<_>>().join(", "),
-        ports(component),
-        interrupts(component),
-        component.memory.iter().any(|kind| kind.get_ref() == "dma"),
-        process.memory_kib << 10,
-        process.kept_kib << 10,
-        process.vectors,
-        process.log_lines,
-        process.log_burst,
-        process.threads,
-        process.device_memory_kib << 10,
-        process.device_threads,
-        process.share_percent.get_ref(),
-    );
-    let _ = writeln!(
-        text,
-        " ping_ns: {}, ping_deadline_ns: {}, request_ns: {}, rules: image::supervisor::life::Rules {{ restarts_max: {restarts}, window_ns: {}, pause_ns: {}, pause_ns_max: {} }} }},",
-        process.ping_ms * NS_PER_MS,
-        process.ping_deadline_ms * NS_PER_MS,
-        process.request_ms * NS_PER_MS,
-        process.window_ms * NS_PER_MS,
-        process.pause_ms * NS_PER_MS,
-        process.pause_max_ms * NS_PER_MS,
-    );
-    text
+impl System {
+    /// Returns the parameters of `member`, and of those that share its process.
+    fn process_parameters(&self, member: &Member) -> String {
+        let members = core::iter::once(member).chain(self.guests(member));
+        let processes = members.filter_map(|one| one.component.process.as_ref());
+        let parameters: Vec<&str> =
+            processes.map(|one| one.get_ref().parameters.as_str()).collect();
+        parameters.join(" ").trim().to_owned()
+    }
+
+    fn plan(&self, member: &Member, process: &Process) -> String {
+        let Member { name, component, .. } = member;
+        let partners: Vec<&str> =
+            self.partners(member).into_iter().map(|one| one.name.as_str()).collect();
+        let devices = devices(component);
+        let devices =
+            devices.iter().map(|kind| format!("image::supervisor::DeviceKind::Virtio({kind})"));
+        let policy = match parts::priority(component.priority.get_ref()) {
+            Some(Priority::Fifo(priority)) => format!("Fifo({priority})"),
+            Some(Priority::Fair(nice)) => format!("Fair {{ nice: {nice} }}"),
+            None => "Fair { nice: 0 }".to_owned(),
+        };
+        let restarts = if process.restart.get_ref() == "never" { 0 } else { process.restarts };
+        let mut text = format!("        image::supervisor::Plan {{ name: {name:?},");
+        let calls: Vec<u64> = calls(process).into_iter().collect();
+        let _ = write!(
+            text,
+            " parameters: {:?}, calls: &{calls:?}, partners: &{partners:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, memory_percent: {}, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: image::Policy::{policy}, share_percent: {},",
+            self.process_parameters(member),
+            devices.collect::<Vec<_>>().join(", "),
+            ports(component),
+            interrupts(component),
+            component.memory.iter().any(|kind| kind.get_ref() == "dma"),
+            process.memory_kib << 10,
+            process.memory_percent,
+            process.kept_kib << 10,
+            process.vectors,
+            process.log_lines,
+            process.log_burst,
+            process.threads,
+            process.device_memory_kib << 10,
+            process.device_threads,
+            process.share_percent.get_ref(),
+        );
+        let _ = writeln!(
+            text,
+            " ping_ns: {}, ping_deadline_ns: {}, request_ns: {}, rules: image::supervisor::life::Rules {{ restarts_max: {restarts}, window_ns: {}, pause_ns: {}, pause_ns_max: {} }} }},",
+            process.ping_ms * NS_PER_MS,
+            process.ping_deadline_ms * NS_PER_MS,
+            process.request_ms * NS_PER_MS,
+            process.window_ms * NS_PER_MS,
+            process.pause_ms * NS_PER_MS,
+            process.pause_max_ms * NS_PER_MS,
+        );
+        text
+    }
 }

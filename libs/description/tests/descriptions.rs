@@ -1,6 +1,23 @@
 //! Tests that wrong descriptions are refused, with one case for each field.
-use description::{Member, Sources, World, program};
+use description::{Member, Sources, System, World};
 use std::path::Path;
+
+/// The limits of a component in a process of its own.
+const PROCESS: &str = r#"
+[process]
+calls = ["threads", "memory", "log", "serve", "call"]
+memory_kib = 512
+memory_percent = 70
+threads = 2
+share_percent = 10
+ping_ms = 1000
+ping_deadline_ms = 2000
+restart = "never"
+restarts = 0
+window_ms = 10000
+pause_ms = 10
+pause_max_ms = 1000
+"#;
 
 const SYSTEM: &str = r#"
 memory_mib = 64
@@ -126,10 +143,11 @@ fn the_small_system_is_taken_and_becomes_a_program() {
     let text = kernel(&changed("", "", ""));
     for part in [
         "name: \"small\",",
-        "system_calls: image::SystemCalls::Anywhere",
-        "world: image::ComponentWorld::Kernel(Some(virtio_blk::start)), implements: &[\"block\"], devices: &[2]",
-        "devices: &[], ports: &[(1016, 8)], interrupts: &[4]",
-        "name: \"posix\", world: image::ComponentWorld::Kernel(None)",
+        "PersonalityPlace::Kernel(|them| launch::start(them, &COMPONENTS, launch::SystemCalls::Anywhere)),",
+        "static COMPONENTS: [launch::Component; 5] = [",
+        "name: \"virtio-blk\", world: \"kernel\", starter: launch::Starter::Plain(virtio_blk::start), implements: &[\"block\"]",
+        "ports: &[(1016, 8), (112, 2)],\n    interrupts: &[4],\n    driven: &[2],",
+        "name: \"posix\", world: \"kernel\", starter: launch::Starter::Personality",
         "plans: &[\n    ],\n    archive: include_bytes!(\"/archive\")",
         "image::run!(SYSTEM);",
     ] {
@@ -142,9 +160,10 @@ fn another_world_is_one_line() {
     let sources = changed("small", "rtc = \"kernel\"", "rtc = \"process\"");
     let text = kernel(&sources);
     for part in [
-        "name: \"rtc\", world: image::ComponentWorld::Process",
+        "name: \"rtc\", world: \"process\", starter: launch::Starter::Isolated",
+        "ports: &[(1016, 8)],",
         "Plan { name: \"rtc\", parameters: \"rtc.wait_ms=5\"",
-        "partners: &[], devices: &[], ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, memory_percent: 0",
+        "partners: &[], devices: &[], ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, memory_percent: 0, kept_bytes: 0",
         "vectors: 3, log_lines: (4, 5), threads: 2",
         "policy: image::Policy::Fair { nice: 0 }, share_percent: 10",
         "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
@@ -155,7 +174,9 @@ fn another_world_is_one_line() {
     let system = sources.system("small").expect("a right description");
     let isolated: Vec<&Member> = system.in_world(World::Process).collect();
     assert_eq!(isolated.len(), 1);
-    assert!(program(isolated[0]).contains("interfaces::offer::serve(\"rtc\", rtc::start())"));
+    assert!(
+        system.program(isolated[0]).contains("interfaces::offer::serve(\"rtc\", rtc::start())")
+    );
 }
 
 #[test]
@@ -172,7 +193,7 @@ fn a_component_with_a_main_function_is_a_program_by_itself() {
     sources.add_system(Path::new("systems/small.toml"), isolated);
     let system = sources.system("small").expect("a right description");
     let member = system.in_world(World::Process).next().expect("a component");
-    assert!(program(member).contains("rt::component_main!(rtc::main);"));
+    assert!(system.program(member).contains("rt::component_main!(rtc::main);"));
 }
 
 #[test]
@@ -198,7 +219,7 @@ fn a_system_has_what_it_does_not_say_from_the_one_it_is_based_on() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let small = kernel(&sources);
-    assert!(small.contains("Anywhere") && small.contains("World::Kernel(Some(rtc::start))"));
+    assert!(small.contains("Anywhere") && small.contains("Starter::Plain(rtc::start)"));
 }
 
 #[test]
@@ -300,6 +321,165 @@ fn a_world_that_is_none_is_refused() {
     refused("uart", "[\"kernel\"]", "[]", "`worlds` is empty");
 }
 
+/// The components of [`isolated`] and their worlds.
+const WORLDS: [(&str, &str); 6] = [
+    ("posix", "process"),
+    ("tmpfs", "posix"),
+    ("inet", "process"),
+    ("virtio-blk", "process"),
+    ("uart", "process"),
+    ("rtc", "process"),
+];
+
+/// Returns a system whose personality is isolated, with the text `good` replaced by `other` in the description of `name`.
+#[track_caller]
+fn isolated(name: &str, good: &str, other: &str) -> Sources {
+    let process = PROCESS.replacen("memory_percent = 70\n", "", 1);
+    let driver = process.replacen("\"call\"", "\"ports\", \"interrupts\", \"devices\", \"dma\"", 1);
+    let inet = "worlds = [\"process\"]\nentry = \"user\"\nimplements = [\"network\"]\nmay_use = [\"nic\"]\npriority = \"fair\"";
+    let mut sources = Sources::default();
+    let mut changed = name.is_empty();
+    let mut change = |this: &str, text: String| match this == name {
+        true => {
+            assert!(text.contains(good), "`{good}` is not there to be changed");
+            changed = true;
+            text.replacen(good, other, 1)
+        }
+        false => text,
+    };
+    let texts = COMPONENTS.iter().copied().chain([("inet", inet)]);
+    for (component, text) in texts {
+        let text = text.replacen("worlds = [\"kernel\"]", "worlds = [\"kernel\", \"process\"]", 1);
+        let text = match component {
+            "posix" => text.replacen("\"entropy\"", "\"network\"", 1) + PROCESS,
+            "tmpfs" | "rtc" => text,
+            "inet" => text + &process,
+            _ => text + &driver,
+        };
+        sources.add_component(&Path::new("components").join(component), change(component, text));
+    }
+    let worlds = WORLDS.map(|(component, world)| format!("{component} = \"{world}\"\n")).concat();
+    let text = format!("memory_mib = 64\n[components]\n{worlds}");
+    sources.add_system(Path::new("systems/isolated.toml"), change("isolated", text));
+    assert!(changed, "there is no `{name}`");
+    sources
+}
+
+#[track_caller]
+fn isolated_system(name: &str, good: &str, other: &str) -> System {
+    isolated(name, good, other).system("isolated").expect("a right description")
+}
+
+/// Checks that the change of [`isolated`] is refused, for a reason that contains `why`.
+#[track_caller]
+fn isolated_refused(name: &str, good: &str, wrong: &str, why: &str) {
+    match isolated(name, good, wrong).system("isolated") {
+        Ok(_) => panic!("`{wrong}` was taken"),
+        Err(said) => assert!(said.contains(why), "`{wrong}`: {said}"),
+    }
+}
+
+#[test]
+fn components_share_the_process_of_the_personality() {
+    let system = isolated_system("", "", "");
+    let host = system.isolated_personality().expect("a personality");
+    assert_eq!(system.guests(host).map(|one| one.name.as_str()).collect::<Vec<_>>(), ["tmpfs"]);
+    assert_eq!(system.members.last().map(|member| member.name.as_str()), Some("posix"));
+    let program = system.program(host);
+    for part in [
+        "static COMPONENTS: [launch::Component; 6] = [",
+        "name: \"tmpfs\", world: \"posix\", starter: launch::Starter::Plain(tmpfs::start)",
+        "name: \"rtc\", world: \"process\", starter: launch::Starter::Isolated",
+        "name: \"posix\", world: \"process\", starter: launch::Starter::Personality",
+        "launch::start(\"posix\", &COMPONENTS, launch::SystemCalls::Anywhere);",
+        "rt::component_main!(main);",
+    ] {
+        assert!(program.contains(part), "{part}: {program}");
+    }
+    let kernel = system.kernel(Path::new("/archive"));
+    for part in [
+        "PersonalityPlace::Process(\"posix\")",
+        "ports: &[],\n    interrupts: &[],\n    driven: &[2],",
+        "Plan { name: \"posix\",",
+        "memory_percent: 70,",
+    ] {
+        assert!(kernel.contains(part), "{part}: {kernel}");
+    }
+    assert!(!kernel.contains("launch::") && system.linked().next().is_none(), "{kernel}");
+    assert!(!kernel.contains("Plan { name: \"tmpfs\""), "{kernel}");
+}
+
+#[test]
+fn a_process_calls_the_components_that_its_members_and_their_clients_use() {
+    let partners = |system: &System, name: &str| -> Vec<String> {
+        let member = system.members.iter().find(|member| member.name == name).expect("a member");
+        system.partners(member).into_iter().map(|partner| partner.name.clone()).collect()
+    };
+    let mut all = partners(&isolated_system("", "", ""), "posix");
+    all.sort();
+    assert_eq!(all, ["inet", "rtc", "uart", "virtio-blk"]);
+    let system = isolated_system("posix", "\"clock\"]", "\"file_system\"]");
+    assert!(!partners(&system, "posix").contains(&"rtc".to_owned()), "nobody reads the clock");
+    assert_eq!(partners(&system, "inet"), [""; 0], "its client uses the cards for it");
+    // No component of the process uses a card, but the client of inet does.
+    let system = isolated_system("uart", "[\"terminal\"]", "[\"terminal\", \"nic\"]");
+    assert!(partners(&system, "posix").contains(&"uart".to_owned()));
+}
+
+#[test]
+fn parameters_of_all_that_share_a_process_reach_it() {
+    let process = PROCESS.replacen("memory_percent = 70", "parameters = \"tmpfs.a=1\"", 1);
+    let guest = format!("priority = \"fair\"\n{process}");
+    let system = isolated_system("tmpfs", "priority = \"fair\"", &guest);
+    let kernel = system.kernel(Path::new("/archive"));
+    assert!(kernel.contains("Plan { name: \"posix\", parameters: \"tmpfs.a=1\""), "{kernel}");
+}
+
+#[test]
+fn a_process_that_cannot_be_shared_is_refused() {
+    let worlds = "worlds = [\"kernel\", \"process\"]";
+    let main = "worlds = [\"process\"]\nentry = \"main\"";
+    isolated_refused("tmpfs", worlds, main, "needs a table `[process]`");
+    let at = "tmpfs = \"posix\"";
+    isolated_refused("isolated", at, "tmpfs = \"uart\"", "only the personality's process has room");
+    isolated_refused(
+        "isolated",
+        at,
+        "tmpfs = \"tmpfs\"",
+        "which has none: write tmpfs = \"process\"",
+    );
+    isolated_refused("isolated", at, "tmpfs = \"process\"", "has no table `[process]`");
+    isolated_refused("isolated", at, "tmpfs = \"slave\"", "world `slave` does not exist");
+    let uart = "uart = \"process\"";
+    isolated_refused("isolated", uart, "uart = \"posix\"", "is not granted its `ports`");
+    isolated_refused(
+        "isolated",
+        "posix = \"process\"",
+        "posix = \"rtc\"",
+        "whose entry is `personality`",
+    );
+    let worlds = "[\"kernel\", \"process\"]";
+    isolated_refused(
+        "tmpfs",
+        worlds,
+        "[\"kernel\"]",
+        "shares the process of `posix`, but cannot be isolated",
+    );
+    refused("small", "tmpfs = \"kernel\"", "tmpfs = \"posix\"", "but cannot be isolated");
+}
+
+#[test]
+fn a_component_in_the_kernel_is_out_of_reach_of_a_personality_in_a_process() {
+    let why = "component `tmpfs` is in the kernel, where `posix` in its process cannot call it";
+    isolated_refused("isolated", "tmpfs = \"posix\"", "tmpfs = \"kernel\"", why);
+}
+
+#[test]
+fn more_than_a_share_of_every_machine_is_refused() {
+    let why = "isolated components may have 71 percent of the machine's memory, more than 70";
+    isolated_refused("posix", "memory_percent = 70", "memory_percent = 71", why);
+}
+
 #[test]
 fn a_component_that_cannot_be_isolated_stays_in_the_kernel() {
     refused("small", "tmpfs = \"kernel\"", "tmpfs = \"process\"", "cannot be isolated");
@@ -310,7 +490,7 @@ fn a_component_that_cannot_be_isolated_stays_in_the_kernel() {
         worlds,
         "whose entry is `main` cannot live in the kernel",
     );
-    refused("posix", "[\"kernel\"]", "[\"kernel\", \"process\"]", "lives in the kernel");
+    refused("posix", "[\"kernel\"]", "[\"kernel\", \"process\"]", "needs a table `[process]`");
 }
 
 #[test]
@@ -320,7 +500,7 @@ fn a_component_that_uses_others_is_started_with_their_offers() {
     let system = sources.system("small").expect("a right description");
     let kernel = system.kernel(Path::new("archive"));
     let line = kernel.lines().find(|line| line.contains("\"tmpfs\"")).expect("its line");
-    assert!(line.contains("KernelUser(tmpfs::start)"), "{line}");
+    assert!(line.contains("Starter::User(tmpfs::start)"), "{line}");
     assert!(line.contains("uses: &[\"block\"]"), "{line}");
     assert!(system.linked().any(|member| member.name == "tmpfs"));
 }
@@ -331,11 +511,9 @@ fn a_component_may_be_started_by_a_crate_of_another_name() {
         .system("small")
         .expect("a right description");
     let kernel = system.kernel(Path::new("archive"));
-    assert!(
-        kernel.contains(
-            "name: \"tmpfs\", world: image::ComponentWorld::Kernel(Some(tmp_start::start))"
-        )
-    );
+    assert!(kernel.contains(
+        "name: \"tmpfs\", world: \"kernel\", starter: launch::Starter::Plain(tmp_start::start)"
+    ));
     assert!(system.linked().any(|member| member.package() == "tmp-start"));
     for wrong in ["", "a b", "A"] {
         let crate_name = format!("crate = \"{wrong}\"\nimplements =");

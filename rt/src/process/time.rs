@@ -10,7 +10,7 @@ use core::{
 use program::SCALE_SHIFT;
 
 unsafe extern "C" {
-    /// The page that all components share, before the image (`image/component.ld`, `image/server.ld`).
+    /// The page that all components share, before the image (`image/component.ld`).
     static skerry_shared_page: u8;
 }
 

@@ -54,18 +54,25 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
     let suffix = features.suffix();
     let archive = isolated::archive(&system, features)?;
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
-    let packages = ["image"].into_iter().chain(system.linked().map(Member::package));
+    // A kernel without the personality has no part that starts components.
+    let own: &[&str] = match system.isolated_personality() {
+        Some(_) => &["image"],
+        None => &["image", "launch"],
+    };
+    let packages = own.iter().copied().chain(system.linked().map(Member::package));
     // Nobody measures a build with checks, and without optimization at link time each further system is linked in seconds.
     let lto = if features.check { "off" } else { "thin" };
     let libraries = Libraries::build("building the kernel", packages, &target, |cargo| {
-        features.add("image", cargo.env("CARGO_PROFILE_RELEASE_LTO", lto));
+        cargo.env("CARGO_PROFILE_RELEASE_LTO", lto);
+        own.iter().for_each(|package| features.add(package, cargo));
     })?;
     let mut flags = kernel_flags()?;
     flags.push(format!("-Clto={lto}"));
     let program = Program {
         text: &system.kernel(&archive),
-        crates: ["image".to_owned()]
-            .into_iter()
+        crates: own
+            .iter()
+            .map(ToString::to_string)
             .chain(system.linked().map(Member::crate_name))
             .collect(),
         script: "image/kernel.ld",

@@ -24,8 +24,14 @@ const FLAGS: [&str; 7] = [
     "force-frame-pointers=yes",
 ];
 
-/// The same for a component that runs programs, which is linked in the upper half.
-const SERVER_FLAGS: [&str; 9] = [
+/// Names of functions stay for backtraces; the rest would be half of an image.
+const WITHOUT_LINES: [&str; 2] = ["-C", "strip=debuginfo"];
+/// The linker script of all components.
+const SCRIPT: &str = "image/component.ld";
+
+/// Compiler flags for a component that runs programs: as [`FLAGS`], but anywhere in the address space, so that no relocation has
+/// 32 bits and the image can be linked behind [`calls::SERVER_BASE`], above all programs.
+const SERVER_FLAGS: [&str; 7] = [
     "--cfg=skerry_process",
     "-C",
     "relocation-model=pic",
@@ -33,18 +39,16 @@ const SERVER_FLAGS: [&str; 9] = [
     "code-model=small",
     "-C",
     "force-frame-pointers=yes",
-    "-C",
-    "link-arg=--no-pie",
 ];
 
 /// Makes `cargo` build for the process world.
 pub fn for_process_world(cargo: &mut Command) -> &mut Command {
     cargo.args(["--target", TARGET]);
-    with_flags(cargo)
+    with_flags(cargo, &FLAGS)
 }
 
-fn with_flags(cargo: &mut Command) -> &mut Command {
-    cargo.env("RUSTFLAGS", FLAGS.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS")
+fn with_flags<'c>(cargo: &'c mut Command, flags: &[&str]) -> &'c mut Command {
+    cargo.env("RUSTFLAGS", flags.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS")
 }
 
 /// Builds the isolated components of `system`. Returns the path of their archive.
@@ -54,36 +58,77 @@ fn with_flags(cargo: &mut Command) -> &mut Command {
 pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
     let suffix = features.suffix();
     let folder = shell::root().join(format!("target/isolated{suffix}"));
-    let members: Vec<&Member> = system.in_world(World::Process).collect();
+    let members: Vec<&Member> =
+        system.in_world(World::Process).filter(|member| !member.is_personality()).collect();
     let mut programs = Vec::new();
     if !members.is_empty() {
         let packages =
             ["rt", "interfaces"].into_iter().chain(members.iter().map(|one| one.package()));
         let what = "building the isolated components";
         let libraries = Libraries::build(what, packages, &folder, |cargo| {
-            features.add("rt", with_flags(cargo));
+            features.add("rt", with_flags(cargo, &FLAGS));
         })?;
         for member in members {
-            programs.push((member.name.as_str(), program(&libraries, member, &folder)?));
+            programs.push((member.name.as_str(), program(&libraries, system, member, &folder)?));
         }
+    }
+    if let Some(host) = system.isolated_personality() {
+        programs.push((host.name.as_str(), personality(system, host, features)?));
     }
     pack(&programs, &format!("isolated-{}{suffix}.archive", system.name))
 }
 
 /// Links the executable of `member`. Returns its path.
-fn program(libraries: &Libraries, member: &Member, folder: &Path) -> Result<PathBuf> {
+fn program(
+    libraries: &Libraries,
+    system: &System,
+    member: &Member,
+    folder: &Path,
+) -> Result<PathBuf> {
     let path = folder.join(&member.name);
-    // Names of functions stay for backtraces; the rest would be half of the image.
-    let flags: Vec<&str> = FLAGS.into_iter().chain(["-C", "strip=debuginfo"]).collect();
     let program = Program {
-        text: &description::program(member),
+        text: &system.program(member),
         crates: vec!["rt".to_owned(), "interfaces".to_owned(), member.crate_name()],
-        script: "image/component.ld",
-        flags: &flags,
+        script: SCRIPT,
+        flags: &FLAGS.into_iter().chain(WITHOUT_LINES).collect::<Vec<_>>(),
         included: &[],
     };
     libraries.link(&program, &path)?;
     Ok(path)
+}
+
+/// Builds the executable of the personality `host`, with the components that share its process. Returns its path.
+fn personality(system: &System, host: &Member, features: &Features) -> Result<PathBuf> {
+    let folder = shell::root().join(format!("target/personality{}", features.suffix()));
+    let guests = || system.guests(host);
+    let packages = ["rt", "launch"].into_iter().chain(guests().map(Member::package));
+    let libraries = Libraries::build("building the personality", packages, &folder, |cargo| {
+        features.add("launch", with_flags(cargo, &SERVER_FLAGS));
+    })?;
+    let path = folder.join(format!("{}-{}", host.name, system.name));
+    let base = server_base();
+    let fixed = ["-C", NOT_RELOCATED, "-C", &base];
+    let program = Program {
+        text: &system.program(host),
+        crates: ["rt".to_owned(), "launch".to_owned()]
+            .into_iter()
+            .chain(guests().map(Member::crate_name))
+            .collect(),
+        script: SCRIPT,
+        flags: &SERVER_FLAGS.into_iter().chain(WITHOUT_LINES).chain(fixed).collect::<Vec<_>>(),
+        included: &[],
+    };
+    libraries.link(&program, &path)?;
+    Ok(path)
+}
+
+/// The compiler takes code for any address to be for an executable that is relocated when it is loaded.
+const NOT_RELOCATED: &str = "link-arg=--no-pie";
+
+/// Returns the linker's argument that tells the first address of the image of a component that runs programs. The shared page
+/// is below it.
+fn server_base() -> String {
+    format!("link-arg=--defsym=skerry_image_base={:#x}", calls::SERVER_BASE + 4096)
 }
 
 /// Names of the components whose messages `tests/nucleus` measures.
@@ -118,8 +163,10 @@ fn server_probe() -> Result<PathBuf> {
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--locked", "-p", "bench", "--bin", SERVER_PROBE]);
     cargo.args(["--target", TARGET]).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
-    cargo.env("RUSTFLAGS", SERVER_FLAGS.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS");
-    cargo.env("SKERRY_SERVER", "1").env("CARGO_TARGET_DIR", &folder);
+    let base = server_base();
+    let flags: Vec<&str> =
+        SERVER_FLAGS.into_iter().chain(["-C", NOT_RELOCATED, "-C", &base]).collect();
+    with_flags(&mut cargo, &flags).env("CARGO_TARGET_DIR", &folder);
     shell::quietly(&build::first("building the probe that runs programs", &folder), &mut cargo)?;
     Ok(folder.join(TARGET).join("release").join(SERVER_PROBE))
 }

@@ -5,28 +5,18 @@ use core::fmt::Debug;
 use interfaces::{
     AttachError,
     audit_log::{AuditLog, AuditLogClient},
-    block::{Block, BlockControlClient, BlockProxy},
     call::Caller,
     clock::{Clock, ClockClient},
     entropy::{Entropy, EntropyClient},
-    nic::{Nic, NicControlClient, NicProxy},
     overdue::Check,
     service::ServiceClient,
-    sockets::{
-        Network,
-        remote::{
-            NetworkProxy, StackControlClient, StackMessages,
-            mail::{MailChannel, MailControlClient},
-        },
-    },
-    supervisor::{Listener, Services as _},
+    supervisor::{Listener, Services},
     terminal::{Port, PortControlClient, PortProxy},
 };
 use rt::{
     message::Endpoint,
     time::{self, Instant},
 };
-use supervisor::Supervisor;
 
 /// Timeout of a call, including a restart of the component.
 const DEADLINE_NS: u64 = 10_000_000_000;
@@ -44,16 +34,19 @@ const SAY_NS: u64 = 5_000_000_000;
 const TRY_NS: u64 = 10_000_000;
 
 /// A component that boot cannot do without. It may fail and be restarted meanwhile.
-struct RequiredComponent<'s> {
-    supervisor: &'s Supervisor,
+pub(crate) struct RequiredComponent<'s> {
+    services: &'s Arc<dyn Services>,
     name: &'static str,
     began: Instant,
     said: Option<Instant>,
 }
 
 impl<'s> RequiredComponent<'s> {
-    fn new(supervisor: &'s Supervisor, name: &'static str) -> RequiredComponent<'s> {
-        RequiredComponent { supervisor, name, began: time::now(), said: None }
+    pub(crate) fn new(
+        services: &'s Arc<dyn Services>,
+        name: &'static str,
+    ) -> RequiredComponent<'s> {
+        RequiredComponent { services, name, began: time::now(), said: None }
     }
 
     /// Calls `ask` until it succeeds and returns its answer; `None` once the component is given up.
@@ -69,7 +62,7 @@ impl<'s> RequiredComponent<'s> {
                 self.said = Some(now);
             }
             time::sleep_until(now.after_ns(TRY_NS));
-            let answers = self.supervisor.wait_for_service(name);
+            let answers = self.services.wait_for_service(name);
             if !answers || now.since(self.began) >= BOOT_NS {
                 log::error!("boot goes on without {name} {what}: {error:?}");
                 return None;
@@ -78,7 +71,7 @@ impl<'s> RequiredComponent<'s> {
     }
 
     /// Returns the numbers of its instances of `interface`.
-    fn instances(&mut self, endpoint: &Endpoint, interface: u16) -> Vec<u64> {
+    pub(crate) fn instances(&mut self, endpoint: &Endpoint, interface: u16) -> Vec<u64> {
         let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
         let mut numbers = Vec::new();
         for index in 0..=INSTANCES_MAX {
@@ -98,52 +91,40 @@ impl<'s> RequiredComponent<'s> {
 
 /// Returns a caller of each instance of `interface` of component `name`. This is the client of an interface whose calls are
 /// only messages.
-fn callers(supervisor: &Supervisor, name: &'static str, interface: u16) -> Vec<Caller> {
-    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
+fn callers(services: &Arc<dyn Services>, name: &'static str, interface: u16) -> Vec<Caller> {
+    let Some(endpoint) = services.endpoint(name) else { return Vec::new() };
     let instances =
-        RequiredComponent::new(supervisor, name).instances(&endpoint, interface).into_iter();
+        RequiredComponent::new(services, name).instances(&endpoint, interface).into_iter();
     instances.map(|instance| Caller::new(endpoint.clone(), instance, Some(DEADLINE_NS))).collect()
 }
 
 /// Returns the clocks of component `name`, if it is isolated.
-pub(crate) fn clocks(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Clock>> {
-    let callers = callers(supervisor, name, ClockClient::INTERFACE).into_iter();
+pub(crate) fn clocks(services: &Arc<dyn Services>, name: &'static str) -> Vec<Arc<dyn Clock>> {
+    let callers = callers(services, name, ClockClient::INTERFACE).into_iter();
     callers.map(|caller| Arc::new(ClockClient::new(caller)) as Arc<dyn Clock>).collect()
 }
 
 /// Returns the audit writers of component `name`, if it is isolated.
-pub(crate) fn audit_logs(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn AuditLog>> {
-    let callers = callers(supervisor, name, AuditLogClient::INTERFACE).into_iter();
+pub(crate) fn audit_logs(
+    services: &Arc<dyn Services>,
+    name: &'static str,
+) -> Vec<Arc<dyn AuditLog>> {
+    let callers = callers(services, name, AuditLogClient::INTERFACE).into_iter();
     callers.map(|caller| Arc::new(AuditLogClient::new(caller)) as Arc<dyn AuditLog>).collect()
 }
 
 /// Returns the sources of entropy of component `name`, if it is isolated.
-pub(crate) fn entropy(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Entropy>> {
-    let callers = callers(supervisor, name, EntropyClient::INTERFACE).into_iter();
+pub(crate) fn entropy(services: &Arc<dyn Services>, name: &'static str) -> Vec<Arc<dyn Entropy>> {
+    let callers = callers(services, name, EntropyClient::INTERFACE).into_iter();
     callers.map(|caller| Arc::new(EntropyClient::new(caller)) as Arc<dyn Entropy>).collect()
 }
 
 /// A client of an instance in another world, whose server may be succeeded.
-trait Remote: Send + Sync + 'static {
+pub(crate) trait Remote: Send + Sync + 'static {
     fn name(&self) -> String;
     fn restarted(&self) -> Result<(), AttachError>;
     fn overdue(&self, check: &Check) -> Option<String>;
     fn close(&self);
-}
-
-impl Remote for BlockProxy {
-    fn name(&self) -> String {
-        self.info().name
-    }
-    fn restarted(&self) -> Result<(), AttachError> {
-        BlockProxy::restarted(self)
-    }
-    fn overdue(&self, check: &Check) -> Option<String> {
-        BlockProxy::overdue(self, check)
-    }
-    fn close(&self) {
-        BlockProxy::close(self);
-    }
 }
 
 impl Remote for PortProxy {
@@ -158,37 +139,6 @@ impl Remote for PortProxy {
     }
     fn close(&self) {
         PortProxy::close(self);
-    }
-}
-
-impl Remote for NicProxy {
-    fn name(&self) -> String {
-        self.info().name
-    }
-    fn restarted(&self) -> Result<(), AttachError> {
-        NicProxy::restarted(self)
-    }
-    fn overdue(&self, check: &Check) -> Option<String> {
-        NicProxy::overdue(self, check)
-    }
-    fn close(&self) {
-        NicProxy::close(self);
-    }
-}
-
-impl Remote for NetworkProxy {
-    fn name(&self) -> String {
-        "inet".into()
-    }
-    fn restarted(&self) -> Result<(), AttachError> {
-        NetworkProxy::restarted(self)
-    }
-    fn overdue(&self, _: &Check) -> Option<String> {
-        // A program waits for each request, and a server that answers no ping is ended.
-        None
-    }
-    fn close(&self) {
-        NetworkProxy::close(self);
     }
 }
 
@@ -214,26 +164,26 @@ impl<R: Remote> Listener for Follower<R> {
 }
 
 /// A function that is called when a server broke the protocol of its rings.
-type OnCorrupt = Box<dyn Fn() + Send + Sync>;
+pub(crate) type OnCorrupt = Box<dyn Fn() + Send + Sync>;
 
 /// Returns clients, made by `make`, of all instances of `interface` of component `name`, if it is isolated.
-fn connect<R: Remote>(
-    supervisor: &Arc<Supervisor>,
+pub(crate) fn connect<R: Remote>(
+    services: &Arc<dyn Services>,
     name: &'static str,
     interface: u16,
     make: impl Fn(Caller, OnCorrupt) -> Result<Arc<R>, AttachError>,
 ) -> Vec<Arc<R>> {
-    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
-    let mut wanted = RequiredComponent::new(supervisor, name);
+    let Some(endpoint) = services.endpoint(name) else { return Vec::new() };
+    let mut wanted = RequiredComponent::new(services, name);
     let mut clients = Vec::new();
     for instance in wanted.instances(&endpoint, interface) {
         let what = format!("to take the rings of instance {instance}");
         let client = wanted.insist(&what, || {
             let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
-            let blames = supervisor.clone();
+            let blames = services.clone();
             let on_corrupt =
                 Box::new(move || blames.blame(name, "it breaks the protocol of its rings"));
-            match follow(supervisor, name, || make(caller, on_corrupt)) {
+            match follow(services, name, || make(caller, on_corrupt)) {
                 // The component would give the same description again.
                 Err(AttachError::Senseless) => Ok(None),
                 followed => followed.map(Some),
@@ -249,66 +199,22 @@ fn connect<R: Remote>(
 
 /// Returns the client that `make` makes; it is told of every successor from now on.
 fn follow<R: Remote>(
-    supervisor: &Supervisor,
+    services: &Arc<dyn Services>,
     name: &str,
     make: impl FnOnce() -> Result<Arc<R>, AttachError>,
 ) -> Result<Arc<R>, AttachError> {
-    let before = supervisor.generation(name);
+    let before = services.generation(name);
     let client = make()?;
-    supervisor.listen(name, Arc::new(Follower(client.clone())));
-    if before.is_none() || supervisor.generation(name) != before {
+    services.listen(name, Arc::new(Follower(client.clone())));
+    if before.is_none() || services.generation(name) != before {
         // A successor answered before the client could be told. If this one fails too, the client is told of the next.
         let _ = client.restarted();
     }
     Ok(client)
 }
 
-/// Returns the disks of component `name`, if it is isolated.
-pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
-    let disks = connect(supervisor, name, BlockControlClient::INTERFACE, |caller, on_corrupt| {
-        let knows = supervisor.clone();
-        BlockProxy::new(caller, on_corrupt, Box::new(move || knows.running(name)))
-    });
-    disks.into_iter().map(|disk| disk as Arc<dyn Block>).collect()
-}
-
-/// Returns the network interfaces of component `name`, if it is isolated.
-pub(crate) fn nics(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Nic>> {
-    let nics = connect(supervisor, name, NicControlClient::INTERFACE, |caller, on_corrupt| {
-        let knows = supervisor.clone();
-        NicProxy::new(caller, on_corrupt, Box::new(move || knows.running(name)))
-    });
-    nics.into_iter().map(|nic| nic as Arc<dyn Nic>).collect()
-}
-
 /// Returns the ports of component `name`, if it is isolated.
-pub(crate) fn ports(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Port>> {
-    let ports = connect(supervisor, name, PortControlClient::INTERFACE, PortProxy::new);
+pub(crate) fn ports(services: &Arc<dyn Services>, name: &'static str) -> Vec<Arc<dyn Port>> {
+    let ports = connect(services, name, PortControlClient::INTERFACE, PortProxy::new);
     ports.into_iter().map(|port| port as Arc<dyn Port>).collect()
-}
-
-/// Returns the network stacks of component `name`, if it is isolated. Their clients use `nics` for them.
-pub(crate) fn networks(
-    supervisor: &Arc<Supervisor>,
-    name: &'static str,
-    nics: Vec<Arc<dyn Nic>>,
-) -> Vec<Arc<dyn Network>> {
-    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
-    let mail = RequiredComponent::new(supervisor, name)
-        .instances(&endpoint, MailControlClient::INTERFACE)
-        .into_iter()
-        .next();
-    let Some(mail) = mail else { return Vec::new() };
-    let stacks = connect(supervisor, name, StackControlClient::INTERFACE, |caller, on_corrupt| {
-        let on_corrupt: Arc<dyn Fn() + Send + Sync> = Arc::from(on_corrupt);
-        let blames = Arc::clone(&on_corrupt);
-        // A request ends with its answer, or with the server.
-        let channel = MailChannel::new(
-            Caller::new(endpoint.clone(), mail, None),
-            Box::new(move || blames()),
-        )?;
-        let ways = (Box::new(StackMessages::new(caller)) as _, Arc::new(channel) as _);
-        NetworkProxy::new(ways, nics.clone(), Box::new(move || on_corrupt()))
-    });
-    stacks.into_iter().map(|stack| stack as Arc<dyn Network>).collect()
 }
