@@ -4,7 +4,10 @@
 //! supervisor                                                     process
 //! introduce(name, presence, right to call)  ------------------>  ... of each component that it uses
 //! introduce("", ..., right to complain)     ------------------>
+//! introduce("machine", ..., right)          ------------------>  ... if it administers the machine ([`rt::machine`])
+//! lend(name, right to lend)                 ------------------>  ... of each component with devices that reach memory
 //! complete()                                ------------------>  it starts
+//! lend(name, right to lend)                 ------------------>
 //! changed(name, presence)                   ------------------>  its clients attach to the successor
 //!                                           <------------------  complain(name, cause): the component is ended
 //! ```
@@ -13,7 +16,10 @@
 //! is not introduced. A restarted process is introduced to all components again.
 use crate::wire::{Name, Text, Wire};
 use interfaces_macro::interface;
-use rt::message::Endpoint;
+use rt::{device::DmaWindow, message::Endpoint};
+
+/// The name by which the machine is introduced.
+pub const MACHINE: &str = "machine";
 
 /// The reason for a complaint.
 pub type Cause = Text<120>;
@@ -33,6 +39,9 @@ pub trait Introduction: Send + Sync {
     /// A component is called at `endpoint`. An empty name stands for the supervisor, which takes [`Complaints`] there.
     #[idempotent]
     fn introduce(&self, name: Name, presence: Presence, endpoint: Endpoint) -> Option<()>;
+    /// Frames are lent by `window` to the devices of a component that was introduced, from its next start on.
+    #[idempotent]
+    fn lend(&self, name: Name, window: DmaWindow) -> Option<()>;
     /// All components that the machine has were introduced.
     #[idempotent]
     fn complete(&self) -> Option<()>;

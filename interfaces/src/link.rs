@@ -144,7 +144,6 @@ impl<T: Traffic> Linked<T> {
         self.status == LinkStatus::Closed
     }
     /// Returns the number of drivers so far.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }

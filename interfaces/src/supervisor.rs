@@ -1,6 +1,5 @@
 //! The supervisor of isolated components: its interface to those that show and control components, and to users of their
 //! services.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 use crate::block::RunningDriver;
 use crate::overdue::Check;
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -146,7 +145,6 @@ pub trait Services: Send + Sync {
     fn generation(&self, name: &str) -> Option<u64>;
     /// Returns the running driver of the component `name`, with the window by which frames are lent to its devices; if none runs,
     /// no generation and the default window. A process cannot lend frames.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     fn running(&self, name: &str) -> RunningDriver;
     /// Reports a fault of the component `name`, which is ended as a failure because of `cause`.
     fn blame(&self, name: &str, cause: &str);

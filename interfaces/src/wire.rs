@@ -8,6 +8,7 @@
 use crate::call::Refusal;
 pub use interfaces_macro::Wire;
 use rt::{
+    device::DmaWindow,
     memory::Region,
     message::{Capability, Endpoint, MESSAGE_WORDS, Message},
 };
@@ -267,6 +268,18 @@ impl Wire for Endpoint {
             Capability::Endpoint(endpoint) => Some(endpoint),
             _ => None,
         }
+    }
+}
+
+/// The right to lend goes along with the message as a capability.
+impl Wire for DmaWindow {
+    const WORDS: usize = 0;
+    const CAPABILITIES: usize = 1;
+    fn put(&self, message: &mut Message) {
+        message.capability = Some(Capability::lender(self.clone()));
+    }
+    fn take(reader: &mut Reader<'_>) -> Option<DmaWindow> {
+        reader.capability.take()?.into_lender()
     }
 }
 

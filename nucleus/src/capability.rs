@@ -134,9 +134,15 @@ impl Window {
 pub struct Lender {
     /// The domain's memory.
     pub to: Lending,
-    /// What was lent by this right.
+    /// The loans by this right.
     pub loans: Arc<Loans>,
     derivation: Option<Arc<Derivation>>,
+}
+
+impl Default for Lender {
+    fn default() -> Lender {
+        Lending::default().into()
+    }
 }
 
 impl From<Lending> for Lender {

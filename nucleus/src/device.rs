@@ -12,16 +12,20 @@ use crate::{
 use alloc::vec::Vec;
 use firmware::{acpi::Line, parameters};
 pub use program::{DeviceError, MmioDevice};
+use x86::port::Owners;
 pub use x86::port::holds;
-use x86::{
-    mappings::{Mapping, Mappings},
-    port::Owners,
-};
 
-static MAPPED: SpinLock<Mappings> = SpinLock::new(class!("nucleus.device.mapped"), Mappings::new());
+static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(class!("nucleus.device.mapped"), Vec::new());
 static PORTS: SpinLock<Owners> = SpinLock::new(class!("nucleus.device.ports"), Owners::new());
 static GRANTED_LINES: SpinLock<Vec<u32>> =
     SpinLock::new(class!("nucleus.device.granted_lines"), Vec::new());
+
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    physical: u64,
+    bytes: u64,
+    at: u64,
+}
 
 /// Mapped registers. Address and length stay valid as long as the system runs.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +77,20 @@ impl Registers {
 
 /// Maps device registers, or finds the mapping made before.
 pub fn map(physical: u64, bytes: u64) -> Registers {
-    let known = MAPPED.lock().find(physical, bytes);
-    let at = known.unwrap_or_else(|| {
-        let new = Mapping::of(physical, bytes, memory::map_device);
-        MAPPED.lock().add(new);
-        new.address_of(physical)
+    const PAGE: u64 = 4096;
+    let covers = |mapped: &Mapped| {
+        mapped.physical <= physical && physical + bytes <= mapped.physical + mapped.bytes
+    };
+    let known = MAPPED.lock().iter().find(|mapped| covers(mapped)).copied();
+    let mapped = known.unwrap_or_else(|| {
+        let start = physical / PAGE * PAGE;
+        let length = (physical + bytes).next_multiple_of(PAGE) - start;
+        let mapped =
+            Mapped { physical: start, bytes: length, at: memory::map_device(start, length) };
+        MAPPED.lock().push(mapped);
+        mapped
     });
-    Registers { at, bytes: bytes as usize }
+    Registers { at: mapped.at + (physical - mapped.physical), bytes: bytes as usize }
 }
 
 /// Returns every virtio-mmio transport: those of the DSDT, and those of the parameters

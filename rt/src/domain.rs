@@ -89,7 +89,7 @@ impl Domain {
     }
     /// Returns the window of the domain's devices, by which frames are lent to them.
     pub fn window(&self) -> DmaWindow {
-        DmaWindow(self.0.lending())
+        DmaWindow(self.0.lending().into())
     }
     /// Returns the memory that the domain has, in bytes.
     pub fn memory_bytes(&self) -> usize {

@@ -32,7 +32,10 @@ mod compare;
 #[cfg_attr(target_os = "none", expect(dead_code, reason = "the rest is for the host's models"))]
 mod words;
 
-/// A pure part of the process back end, compiled here for its tests.
+/// Pure parts of the process back end, compiled here for their tests.
+#[cfg(test)]
+#[path = "process/answers.rs"]
+mod answers;
 #[cfg(test)]
 #[path = "process/line.rs"]
 mod line;

@@ -140,6 +140,15 @@ impl Frame {
         #[cfg(target_os = "none")]
         self.0
     }
+    /// Returns the number by which other components know the frame. It is [`Frame::id`], except for an own frame of the process
+    /// world. Cost as a system call: one for the first frame of a pool, in the process world.
+    #[inline]
+    pub fn partner_id(&self) -> FrameId {
+        #[cfg(all(target_os = "none", skerry_process))]
+        return FrameId(world::memory::partner_number(self.0.0));
+        #[cfg(not(all(target_os = "none", skerry_process)))]
+        self.id()
+    }
     /// Returns the number by which the back end knows this reference.
     #[cfg(not(target_os = "none"))]
     pub(crate) fn number(&self) -> u32 {

@@ -135,7 +135,6 @@ fn pages_map_unmap_and_move() {
     let seen = [0x1000, 0x2fff].map(|at| space.query(at).unwrap());
     assert!(!seen[0].is_accessed && !seen[0].is_dirty);
     assert!(seen[1].is_accessed && seen[1].is_dirty);
-    drop(seen);
     let mut present = Vec::new();
     space.each_present(0, 0x9000, |address| {
         present.push(address);

@@ -262,6 +262,8 @@ fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
             "sync",
             "-p",
             "ipc",
+            "-p",
+            "handings",
             "--release",
             "--locked",
             "--no-fail-fast",

@@ -172,7 +172,6 @@ mod component {
                     self.view = Some(view);
                     3
                 }
-                Capability::Lender(_) => 4,
             }
         }
 

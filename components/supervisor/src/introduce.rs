@@ -5,14 +5,15 @@ use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::fmt::Debug;
 use interfaces::{
     call::Caller,
-    introduction::{Cause, Complaints, ComplaintsServer, IntroductionClient, Presence},
+    introduction::{Cause, Complaints, ComplaintsServer, IntroductionClient, MACHINE, Presence},
     service,
     supervisor::Listener,
     wire::Name,
 };
 use rt::{
-    NoMemory,
-    message::Endpoint,
+    NoMemory, lock_class,
+    message::{self, Capability, Derivation, Endpoint},
+    sync::Mutex,
     thread::{self, Policy},
 };
 
@@ -26,6 +27,8 @@ struct Acquaintances {
     process: IntroductionClient,
     partners: Vec<Arc<Keeper>>,
     complaints: Endpoint,
+    machine: Endpoint,
+    rights: Arc<Lendings>,
 }
 
 /// Makes the listener by which the process of `plan`, which serves at `endpoint`, is introduced to its partners among `keepers`
@@ -41,8 +44,10 @@ pub(crate) fn listener(
     let is_partner = |keeper: &&Arc<Keeper>| plan.partners.contains(&keeper.name());
     let partners: Vec<_> = keepers.iter().filter(is_partner).cloned().collect();
     let process = IntroductionClient::new(Caller::new(endpoint.clone(), 0, Some(TELL_NS)));
+    let rights = Arc::new(Lendings(Mutex::new(&RIGHTS, Vec::new())));
     for partner in &partners {
-        let messenger = Messenger { process: process.clone(), partner: partner.clone() };
+        let (process, partner_, rights) = (process.clone(), partner.clone(), rights.clone());
+        let messenger = Messenger { process, partner: partner_, rights };
         partner.listen(Arc::new(messenger));
     }
     let complaints = Endpoint::new()?;
@@ -52,7 +57,43 @@ pub(crate) fn listener(
         log::error!("complaints are heard no more: {ended:?}");
     };
     thread::spawn("complaints", Policy::Fair { nice: 0 }, serves)?;
-    Ok(Some(Arc::new(Acquaintances { process, partners, complaints })))
+    let machine = Endpoint::new()?;
+    let served = machine.clone();
+    let serves = move || {
+        let ended = rt::machine::serve(&served);
+        log::error!("the machine is served no more: {ended:?}");
+    };
+    thread::spawn("machine", Policy::Fair { nice: 0 }, serves)?;
+    Ok(Some(Arc::new(Acquaintances { process, partners, complaints, machine, rights })))
+}
+
+lock_class! {
+    static RIGHTS = "supervisor.rights";
+}
+
+/// The rights to lend to components' devices that the process has, by the components' names. A right ends with the start of the
+/// component for which it was given.
+struct Lendings(Mutex<Vec<(&'static str, Derivation)>>);
+
+impl Lendings {
+    /// Gives the process the right to lend to the devices of `partner`, if they reach memory.
+    fn lend(&self, process: &IntroductionClient, partner: &Keeper) -> Result<(), String> {
+        self.end(partner.name());
+        let Some(window) = partner.window() else { return Ok(()) };
+        let right = Derivation::new(&Capability::Lender(window), message::Rights::default(), 0);
+        let right = right.map_err(failed)?;
+        let given = right.capability();
+        self.0.lock().push((partner.name(), right));
+        let Capability::Lender(window) = given else { return Err(failed("no lender")) };
+        let told = process.call_lend(Name::cut(partner.name()), window);
+        told.map_err(failed)?.ok_or_else(|| failed("a lender"))
+    }
+
+    /// Ends the right to lend to the devices of the component `name`.
+    fn end(&self, name: &str) {
+        let ended: Vec<_> = self.0.lock().extract_if(.., |(of, _)| *of == name).collect();
+        drop(ended);
+    }
 }
 
 fn failed(failure: impl Debug) -> String {
@@ -71,8 +112,10 @@ impl Listener for Acquaintances {
     fn started(&self) -> Result<(), String> {
         for partner in &self.partners {
             self.introduce(partner.name(), partner.presence(), &partner.endpoint())?;
+            self.rights.lend(&self.process, partner)?;
         }
         self.introduce("", Presence::Started(0), &self.complaints)?;
+        self.introduce(MACHINE, Presence::Started(0), &self.machine)?;
         self.process.call_complete().map_err(failed)?.ok_or_else(|| failed("the end"))
     }
     fn given_up(&self) {}
@@ -82,6 +125,7 @@ impl Listener for Acquaintances {
 struct Messenger {
     process: IntroductionClient,
     partner: Arc<Keeper>,
+    rights: Arc<Lendings>,
 }
 
 impl Messenger {
@@ -96,10 +140,14 @@ impl Messenger {
 
 impl Listener for Messenger {
     fn started(&self) -> Result<(), String> {
+        if let Err(failure) = self.rights.lend(&self.process, &self.partner) {
+            log::warn!("{}: {failure}", self.partner.name());
+        }
         self.tell(self.partner.presence());
         Ok(())
     }
     fn given_up(&self) {
+        self.rights.end(self.partner.name());
         self.tell(Presence::GivenUp);
     }
 }

@@ -20,6 +20,7 @@ use interfaces::{
 };
 use rt::{
     NoMemory,
+    device::DmaWindow,
     domain::{self, Domain, End, Usage},
     lock_class,
     memory::Region,
@@ -153,6 +154,11 @@ impl Keeper {
             generation: Some(generation),
         });
         running.unwrap_or_default()
+    }
+    /// Returns the window of the running domain, if its devices reach memory.
+    pub(crate) fn window(&self) -> Option<DmaWindow> {
+        let (domain, _) = self.running().filter(|_| self.plan.can_use_dma)?;
+        Some(domain.window())
     }
     /// Returns the number of the running domain's start.
     pub(crate) fn generation(&self) -> Option<u64> {

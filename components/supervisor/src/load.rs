@@ -9,7 +9,7 @@ use alloc::{
 };
 use rt::{
     NoMemory,
-    domain::{Call, Domain, Grants, PortAccess},
+    domain::{Call, CallSet, Domain, Grants, PortAccess},
     memory::Region,
     message::{Capability, Endpoint},
     system,
@@ -18,16 +18,17 @@ use rt::{
 
 fn grants(plan: &Plan) -> Grants {
     let (functions, transports) = plan::find(plan);
+    let calls: CallSet = plan.calls.iter().filter_map(|&number| Call::of(number)).collect();
     Grants {
         command_line: format!("{} {}", plan.parameters, system::command_line()),
-        calls: plan.calls.iter().filter_map(|&number| Call::of(number)).collect(),
+        calls,
         ports: plan.ports.to_vec(),
         port_access: PortAccess::Map,
         lines: plan.interrupts.to_vec(),
         functions,
         transports,
         can_use_dma: plan.can_use_dma,
-        can_run: false,
+        can_run: calls.contains(Call::SpaceNew),
         // The memory that outlives the component is mapped into it, too.
         memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
         vectors: plan.vectors,

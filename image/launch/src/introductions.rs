@@ -8,11 +8,12 @@ use alloc::{
 };
 use interfaces::{
     call::Caller,
-    introduction::{Cause, Complaints, ComplaintsClient, Introduction, Presence},
+    introduction::{Cause, Complaints, ComplaintsClient, Introduction, MACHINE, Presence},
     supervisor::{Listener, Services},
     wire::Name,
 };
 use rt::{
+    device::DmaWindow,
     lock_class,
     message::Endpoint,
     sync::{Event, Mutex},
@@ -29,10 +30,19 @@ const COMPLAIN_NS: u64 = 1_000_000_000;
 struct Partner {
     name: String,
     endpoint: Endpoint,
+    window: DmaWindow,
     presence: Presence,
     /// The presence of which the listeners were told.
     told: Presence,
     listeners: Vec<Arc<dyn Listener>>,
+}
+
+/// Makes the machine known to rt. In other worlds rt knows it.
+fn attach_machine(endpoint: Endpoint) {
+    #[cfg(all(target_os = "none", skerry_process))]
+    rt::machine::attach(endpoint);
+    #[cfg(not(all(target_os = "none", skerry_process)))]
+    drop(endpoint);
 }
 
 /// The contents of the messages of the supervisor so far.
@@ -131,13 +141,20 @@ impl Introduction for Introductions {
             let name = name.as_str();
             if name.is_empty() {
                 known.complaints = Some(endpoint);
+            } else if name == MACHINE {
+                attach_machine(endpoint);
             } else if known.partners.iter().all(|partner| partner.name != name) {
                 let (name, listeners) = (name.to_string(), Vec::new());
                 let told = presence;
-                known.partners.push(Partner { name, endpoint, presence, told, listeners });
+                let window = DmaWindow::default();
+                let partner = Partner { name, endpoint, window, presence, told, listeners };
+                known.partners.push(partner);
             }
         });
         Some(())
+    }
+    fn lend(&self, name: Name, window: DmaWindow) -> Option<()> {
+        self.with(name.as_str(), |partner| partner.window = window)
     }
     fn complete(&self) -> Option<()> {
         self.change(|known| known.is_complete = true);
@@ -164,10 +181,10 @@ impl Services for Introductions {
             Presence::GivenUp => None,
         })?
     }
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     fn running(&self, name: &str) -> interfaces::block::RunningDriver {
         let generation = self.generation(name);
-        interfaces::block::RunningDriver { generation, ..Default::default() }
+        let window = self.with(name, |partner| partner.window.clone()).unwrap_or_default();
+        interfaces::block::RunningDriver { generation, window }
     }
     fn blame(&self, name: &str, cause: &str) {
         log::warn!("{name}: {cause}");

@@ -1,13 +1,19 @@
-//! Clients of isolated components that lend their frames to them: disks, cards, network stacks. A process cannot lend frames, so
-//! these are of the kernel world.
-use crate::clients::{Remote, RequiredComponent, connect};
+//! Clients of isolated components that lend their frames to them: disks, cards, network stacks. The last are of the kernel
+//! world: a process has no pools of frames that others read.
+#[cfg(not(skerry_process))]
+use crate::clients::RequiredComponent;
+use crate::clients::{Remote, connect};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use interfaces::{
     AttachError,
     block::{Block, BlockControlClient, BlockProxy},
-    call::Caller,
     nic::{Nic, NicControlClient, NicProxy},
     overdue::Check,
+    supervisor::Services,
+};
+#[cfg(not(skerry_process))]
+use interfaces::{
+    call::Caller,
     sockets::{
         Network,
         remote::{
@@ -15,7 +21,6 @@ use interfaces::{
             mail::{MailChannel, MailControlClient},
         },
     },
-    supervisor::Services,
 };
 
 impl Remote for BlockProxy {
@@ -48,6 +53,7 @@ impl Remote for NicProxy {
     }
 }
 
+#[cfg(not(skerry_process))]
 impl Remote for NetworkProxy {
     fn name(&self) -> String {
         "inet".into()
@@ -82,6 +88,7 @@ pub(crate) fn nics(services: &Arc<dyn Services>, name: &'static str) -> Vec<Arc<
     nics.into_iter().map(|nic| nic as Arc<dyn Nic>).collect()
 }
 
+#[cfg(not(skerry_process))]
 /// Returns the network stacks of component `name`, if it is isolated. Their clients use `nics` for them.
 pub(crate) fn networks(
     services: &Arc<dyn Services>,

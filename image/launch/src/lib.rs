@@ -14,7 +14,7 @@ mod clients;
 mod introductions;
 #[cfg(all(target_os = "none", not(skerry_process)))]
 mod kernel;
-#[cfg(all(target_os = "none", not(skerry_process)))]
+#[cfg(target_os = "none")]
 mod lenders;
 #[cfg(all(target_os = "none", skerry_process))]
 mod process;

@@ -2,9 +2,7 @@
 //! is a line of the system's description, and [`personality`] runs the system.
 //!
 //! Components that are linked with the personality are started by calls; clients of their interfaces stand for isolated ones.
-use crate::clients;
-#[cfg(not(skerry_process))]
-use crate::lenders;
+use crate::{clients, lenders};
 use alloc::{
     string::{String, ToString},
     sync::Arc,
@@ -90,13 +88,11 @@ impl Offers {
     /// Adds clients of the instances that the isolated component `name` offers by `interface`.
     fn add_clients(&mut self, services: &Arc<dyn Services>, name: &'static str, interface: &str) {
         match interface {
-            #[cfg(not(skerry_process))]
             "block" => self.disks.extend(lenders::disks(services, name)),
             "terminal" => self.ports.extend(clients::ports(services, name)),
             "audit_log" => self.audit_logs.extend(clients::audit_logs(services, name)),
             "clock" => self.clocks.extend(clients::clocks(services, name)),
             "entropy" => self.entropy.extend(clients::entropy(services, name)),
-            #[cfg(not(skerry_process))]
             "nic" => self.nics.extend(lenders::nics(services, name)),
             #[cfg(not(skerry_process))]
             "network" => {
@@ -109,7 +105,6 @@ impl Offers {
     /// Returns all offers of `interface`.
     fn of(&self, interface: &str) -> Vec<Offer> {
         match interface {
-            #[cfg(not(skerry_process))]
             "block" => self.disks.iter().cloned().map(Offer::Disk).collect(),
             "clock" => self.clocks.iter().cloned().map(Offer::Clock).collect(),
             "entropy" => self.entropy.iter().cloned().map(Offer::Entropy).collect(),

@@ -13,14 +13,9 @@
 //! entries of a sequence's requests are in a row under one tag. Those of all but the last request have the flag `SEQUEL`.
 //! Those of a request that begins when all before it have ended well have the flag `AFTER`. A sequence ends with one
 //! completion. There are never more entries on their way than a ring holds, so neither side waits for room.
-use super::BlockError;
-use rt::ring::words_for;
+use super::{BlockError, Operation, Request, Segment};
+use rt::ring::{Corrupt, words_for};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
-#[cfg(not(all(target_os = "none", skerry_process)))]
-use {
-    super::{Operation, Request, Segment},
-    rt::ring::Corrupt,
-};
 
 /// Number of entries of each ring.
 pub(crate) const ENTRIES: usize = 512;
@@ -76,13 +71,11 @@ pub struct CompletionEntry {
 }
 
 /// Returns the number of entries that `request` takes.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) fn entries_for(request: &Request) -> usize {
     request.segments.len().div_ceil(ENTRY_SEGMENTS).max(1)
 }
 
 /// Returns whether `request` can be encoded in entries.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) fn is_encodable(request: &Request) -> bool {
     let fits = |segment: &Segment| {
         u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
@@ -92,7 +85,6 @@ pub(crate) fn is_encodable(request: &Request) -> bool {
 
 /// Encodes the entry of `request` for the segments `said`, under `tag` and with `flags`. An entry holds at most
 /// [`ENTRY_SEGMENTS`] segments.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) fn encode(request: &Request, (tag, flags): (u64, u8), said: &[Segment]) -> RequestEntry {
     let (operation, sectors) = match request.operation {
         Operation::Read => (0, 0),
@@ -104,7 +96,7 @@ pub(crate) fn encode(request: &Request, (tag, flags): (u64, u8), said: &[Segment
     let mut segments = [SegmentEntry::default(); ENTRY_SEGMENTS];
     for (entry, segment) in segments.iter_mut().zip(said) {
         let (offset, length) = (segment.offset as u16, segment.length as u16);
-        *entry = SegmentEntry { frame: segment.frame.id().0, offset, length };
+        *entry = SegmentEntry { frame: segment.frame.partner_id().0, offset, length };
     }
     RequestEntry {
         tag,
@@ -138,7 +130,6 @@ impl CompletionEntry {
     ///
     /// # Errors
     /// [`Corrupt`].
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub fn result(&self) -> Result<Result<(), BlockError>, Corrupt> {
         Ok(Err(match self.result {
             0 => return Ok(Ok(())),

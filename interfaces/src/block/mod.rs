@@ -2,32 +2,25 @@
 //!
 //! If driver and client live in different worlds, the client has a `BlockProxy` and the driver a `BlockService`. They
 //! exchange messages ([`BlockControl`]) and share two rings of plain data. The client lends its frames to the driver's devices
-//! and names them to the driver by number. So there is no `BlockProxy` in the process world, which cannot lend frames, and no
-//! `BlockService` in the kernel world, which cannot be lent any.
+//! and names them to the driver by number. So there is no `BlockService` in the kernel world, which cannot be lent any.
 #[cfg(any(not(target_os = "none"), skerry_process))]
 mod assembler;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod combiner;
 mod control;
 mod course;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod doubts;
 mod entries;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod flights;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod remote;
 mod sequence;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 mod server;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod slots;
 #[cfg(test)]
 mod tests;
 
 pub use control::*;
 pub use course::{Course, SequenceOwner};
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use remote::{BlockProxy, RunningDriver};
 pub use sequence::{SEQUENCE_MAX, Sequence, SequenceStep};
 #[cfg(any(not(target_os = "none"), skerry_process))]

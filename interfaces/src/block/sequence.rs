@@ -2,9 +2,7 @@
 //!
 //! So a thread that waits for a file system's commit is woken once. A driver in another world is sent the whole sequence at
 //! once, and begins each step when it is told of the end of the one before.
-#[cfg(not(all(target_os = "none", skerry_process)))]
-use super::Operation;
-use super::Request;
+use super::{Operation, Request};
 use alloc::{vec, vec::Vec};
 
 /// The greatest number of requests of a sequence.
@@ -65,7 +63,6 @@ impl Sequence {
     }
 
     /// Returns whether the sequence has no more requests than allowed and reads nothing.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(crate) fn is_sound(&self) -> bool {
         self.more.len() < SEQUENCE_MAX
             && self.requests().all(|request| request.operation != Operation::Read)

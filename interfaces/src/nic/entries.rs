@@ -22,7 +22,6 @@ use super::{
     ChecksumState, HEADER_MAX, LEAD_MAX, NUMBERS, NicError, PartialChecksum, SEGMENTS_MAX,
     Segmentation, SegmentationKind,
 };
-#[cfg(not(all(target_os = "none", skerry_process)))]
 use super::{Packet, PacketSegment};
 use rt::ring::words_for;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -161,7 +160,6 @@ fn decode_cut(flags: u8, cut: Cut) -> Option<Option<Segmentation>> {
 }
 
 impl ForthEntry {
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     fn new(tag: u64, kind: u8) -> ForthEntry {
         let (offload, cut) = (Offload::default(), Cut::default());
         let (flags, header_length, count, flow) = (0, 0, 0, 0);
@@ -170,7 +168,6 @@ impl ForthEntry {
     }
 
     /// Encodes `packet`, which is encodable, under `tag`: in one entry, or two.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(super) fn of(packet: &Packet, tag: u64) -> (ForthEntry, Option<ForthEntry>) {
         let mut entry = ForthEntry::new(tag, PACKET);
         let header = packet.header.as_slice();
@@ -204,7 +201,6 @@ impl ForthEntry {
     }
 
     /// Encodes buffers, at most [`BUFFERS`].
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(super) fn of_buffers(buffers: &[BufferEntry]) -> ForthEntry {
         let mut entry = ForthEntry::new(0, LEND);
         let bytes = buffers.as_bytes();
@@ -235,7 +231,6 @@ impl ForthEntry {
 }
 
 /// Returns whether `packet` can be encoded in entries.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(super) fn is_encodable(packet: &Packet) -> bool {
     let fits = |segment: &PacketSegment| {
         u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
@@ -302,7 +297,6 @@ impl BackEntry {
     }
 
     /// Returns the result of a packet; `None` if there is no such result.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(super) fn result(&self) -> Option<Result<(), NicError>> {
         Some(Err(match self.result {
             0 => return Some(Ok(())),
@@ -318,7 +312,6 @@ impl BackEntry {
     }
 
     /// Returns the checksum and the merging of a received packet; `None` if they make no sense.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(super) fn meaning(&self) -> Option<(ChecksumState, Option<Segmentation>)> {
         let Offload { start, offset } = self.offload;
         let checksum = match (self.flags & PARTIAL != 0, self.flags & VALID != 0) {

@@ -8,10 +8,8 @@
 mod buffers;
 mod control;
 mod entries;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod flights;
 mod packet;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod remote;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 mod server;
@@ -27,7 +25,6 @@ pub use packet::{
     ChecksumState, Ended, HEADER_MAX, HeaderBytes, PACKET_MIN, Packet, PacketSegment,
     PartialChecksum, SEGMENTS_MAX, Segmentation, SegmentationKind, Sent, tell,
 };
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use remote::NicProxy;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use server::NicService;

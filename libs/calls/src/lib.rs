@@ -133,7 +133,7 @@ calls! {
     Wait = 8,
     /// (word, count) -> (woken): wakes threads that wait at a word.
     Wake = 9,
-    /// (entry, stack pointer, argument in rdi, FS base, message area, policy) -> (thread): starts a thread.
+    /// (entry, stack pointer, argument in rdi, -, message area, policy) -> (thread): starts a thread.
     Spawn = 10,
     /// Ends the calling thread.
     Exit = 11,
@@ -231,7 +231,7 @@ calls! {
     Copy = 52,
     /// () -> (space): makes the empty space of a program. Only for a component that runs programs.
     SpaceNew = 53,
-    /// (space, operation, arguments) -> (values): does an [`space::Operation`].
+    /// (space, operation, arguments) -> (values): does an [`space::SpaceOperation`].
     Space = 54,
     /// (context, space): enters the program whose [`Registers`](program::Registers) are at `context`, within a page, and returns
     /// at its next trap, as [`space`] says. rbx, rbp and r12 to r15 are the program's afterwards. It is called with [`RUN`]; without

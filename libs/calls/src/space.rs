@@ -1,4 +1,4 @@
-//! Kernel calls about the spaces of programs: [`Operation`]s, and the words of [`Call::Run`](crate::Call).
+//! Kernel calls about the spaces of programs: [`SpaceOperation`]s, and the words of [`Call::Run`](crate::Call).
 //!
 //! ```text
 //! Space    rdi space | rsi operation | rdx, r10, r8, r9 arguments    ->  rdi, rsi values | rdx pages charged to the component
@@ -9,7 +9,7 @@ use program::{Access, CloneMode, Page, Protection, Registers, Trap, USER_END, Un
 
 /// Answer of [`Call::Run`](crate::Call) in rax: the program made a system call.
 pub const RUN_SYSCALL: u64 = 0x100;
-/// The greatest number of pages of an [`Operation::Map`], and of addresses of an [`Operation::Present`].
+/// The greatest number of pages of an [`SpaceOperation::Map`], and of addresses of an [`SpaceOperation::Present`].
 pub const PAGE_LIST_MAX: usize = 64;
 /// The greatest number of entries of a table of fix-ups.
 pub const FIXUPS_MAX: usize = 64;
@@ -18,19 +18,10 @@ const PAGE: u64 = 4096;
 
 /// An operation on the space of a program; `start` and `end` are page-aligned, and `end` is not before `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum SpaceOperation {
     /// (start, list, count, protection) -> (pages): maps pages of the component's own memory, whose addresses are in the list of
     /// at most [`PAGE_LIST_MAX`], at those of the pages from `start` that are not present.
-    Map {
-        /// First address.
-        start: u64,
-        /// Address of the list.
-        list: u64,
-        /// Its length.
-        count: usize,
-        /// Protection of the pages.
-        protection: Protection,
-    },
+    Map(u64, u64, usize, Protection),
     /// (start, end, protection) -> (pages): maps new zeroed pages where none is present.
     MapZeroed(u64, u64, Protection),
     /// (start, protection) -> (1 if it is mapped): maps a new zeroed large page.
@@ -48,27 +39,9 @@ pub enum Operation {
     /// (address) -> (words of a page, references): looks at a page. [`Status::NotFound`] if none is present.
     Query(u64),
     /// (start, end, list, count) -> (count): writes the addresses of present pages to the list.
-    Present {
-        /// First address.
-        start: u64,
-        /// First address behind.
-        end: u64,
-        /// Address of the list.
-        list: u64,
-        /// Its greatest length.
-        count: usize,
-    },
+    Present(u64, u64, u64, usize),
     /// (address, own address, bytes, 1 to the space, 0 from it) -> (bytes): copies as far as both are present.
-    Copy {
-        /// Address in the space.
-        address: u64,
-        /// Address in the component's memory.
-        own: u64,
-        /// Length.
-        bytes: u64,
-        /// Access to the space.
-        access: Access,
-    },
+    Copy(u64, u64, u64, Access),
     /// (address, old, new) -> (value found): compares and exchanges a word of 32 bits.
     Exchange(u64, u32, u32),
     /// () -> (pages present, tables, the most tables): counts.
@@ -80,43 +53,24 @@ pub enum Operation {
     OwnPage(u64),
 }
 
-/// Defines the numbers of the operations.
-macro_rules! numbers {
-    ($($name:ident = $number:literal,)+) => {
-        /// The number of an [`Operation`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u64)]
-        #[allow(missing_docs, reason = "Operation says it")]
-        pub enum OperationNumber {
-            $($name = $number,)+
-        }
-        impl OperationNumber {
-            const fn of(number: u64) -> Option<OperationNumber> {
-                match number {
-                    $($number => Some(OperationNumber::$name),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-numbers! {
-    Map = 0,
-    MapZeroed = 1,
-    MapLarge = 2,
-    Unmap = 3,
-    Protect = 4,
-    Clone = 5,
-    Move = 6,
-    MakeWritable = 7,
-    Query = 8,
-    Present = 9,
-    Copy = 10,
-    Exchange = 11,
-    Counts = 12,
-    Enter = 13,
-    OwnPage = 14,
+/// The numbers of the operations.
+#[allow(missing_docs, reason = "SpaceOperation says it")]
+pub mod number {
+    pub const MAP: u64 = 0;
+    pub const MAP_ZEROED: u64 = 1;
+    pub const MAP_LARGE: u64 = 2;
+    pub const UNMAP: u64 = 3;
+    pub const PROTECT: u64 = 4;
+    pub const CLONE: u64 = 5;
+    pub const MOVE: u64 = 6;
+    pub const MAKE_WRITABLE: u64 = 7;
+    pub const QUERY: u64 = 8;
+    pub const PRESENT: u64 = 9;
+    pub const COPY: u64 = 10;
+    pub const EXCHANGE: u64 = 11;
+    pub const COUNTS: u64 = 12;
+    pub const ENTER: u64 = 13;
+    pub const OWN_PAGE: u64 = 14;
 }
 
 fn protection(word: u64) -> Result<Protection, Status> {
@@ -140,81 +94,79 @@ fn listed(count: u64) -> Result<usize, Status> {
     usize::try_from(count).ok().filter(|&count| count <= PAGE_LIST_MAX).ok_or(Status::Invalid)
 }
 
-impl Operation {
+impl SpaceOperation {
     /// Returns the operation that `registers` ask for.
     ///
     /// # Errors
     /// [`Status::Invalid`] if there is no such operation, or an argument is none.
-    pub fn of(registers: &Registers) -> Result<Operation, Status> {
+    pub fn of(registers: &Registers) -> Result<SpaceOperation, Status> {
         let Registers { rdx: first, r10: second, r8: third, r9: fourth, .. } = *registers;
         let address = || if first < USER_END { Ok(first) } else { Err(Status::Invalid) };
-        Ok(match OperationNumber::of(registers.rsi).ok_or(Status::Invalid)? {
-            OperationNumber::Map => {
-                let (list, count, protection) = (second, listed(third)?, protection(fourth)?);
+        let pages = || range(first, second);
+        let number = registers.rsi;
+        Ok(match number {
+            number::MAP => {
                 behind(first, third)?;
-                Operation::Map { start: first, list, count, protection }
+                SpaceOperation::Map(first, second, listed(third)?, protection(fourth)?)
             }
-            OperationNumber::MapZeroed => {
-                let (start, end) = range(first, second)?;
-                Operation::MapZeroed(start, end, protection(third)?)
-            }
-            OperationNumber::MapLarge => {
-                behind(first, LARGE_PAGES)?;
-                let is_aligned = first.is_multiple_of(LARGE_PAGES * PAGE);
-                let protection = protection(third)?;
-                if is_aligned {
-                    Operation::MapLarge(first, protection)
-                } else {
-                    return Err(Status::Invalid);
+            number::MAP_ZEROED
+            | number::UNMAP
+            | number::PROTECT
+            | number::CLONE
+            | number::PRESENT => {
+                let (start, end) = pages()?;
+                match number {
+                    number::MAP_ZEROED => SpaceOperation::MapZeroed(start, end, protection(third)?),
+                    number::UNMAP => SpaceOperation::Unmap(start, end),
+                    number::PROTECT => SpaceOperation::Protect(start, end, protection(third)?),
+                    number::CLONE => SpaceOperation::Clone(start, end, third, mode(fourth)),
+                    _ => SpaceOperation::Present(start, end, third, listed(fourth)?),
                 }
             }
-            OperationNumber::Unmap => {
-                range(first, second).map(|(start, end)| Operation::Unmap(start, end))?
+            number::MAP_LARGE => {
+                behind(first, LARGE_PAGES)?;
+                let is_aligned = first.is_multiple_of(LARGE_PAGES * PAGE);
+                SpaceOperation::MapLarge(
+                    first,
+                    protection(third).and_then(|protection| {
+                        if is_aligned { Ok(protection) } else { Err(Status::Invalid) }
+                    })?,
+                )
             }
-            OperationNumber::Protect => {
-                let (start, end) = range(first, second)?;
-                Operation::Protect(start, end, protection(third)?)
-            }
-            OperationNumber::Clone => {
-                let (start, end) = range(first, second)?;
-                let mode = if fourth == 0 { CloneMode::Pages } else { CloneMode::Tables };
-                Operation::Clone(start, end, third, mode)
-            }
-            OperationNumber::Move => {
-                let (start, end) = range(first, second)?;
-                let (to, to_end) =
-                    range(third, third.checked_add(end - start).ok_or(Status::Invalid)?)?;
+            number::MOVE => {
+                let (start, end) = pages()?;
+                let to_end = third.checked_add(end - start).ok_or(Status::Invalid)?;
+                let (to, to_end) = range(third, to_end)?;
                 if start < to_end && to < end {
                     return Err(Status::Invalid);
                 }
-                Operation::Move(start, end, to)
+                SpaceOperation::Move(start, end, to)
             }
-            OperationNumber::MakeWritable => {
-                Operation::MakeWritable(address()?, protection(third)? | Protection::WRITE)
+            number::MAKE_WRITABLE => {
+                SpaceOperation::MakeWritable(address()?, protection(third)? | Protection::WRITE)
             }
-            OperationNumber::Query => Operation::Query(address()?),
-            OperationNumber::Present => {
-                let (start, end) = range(first, second)?;
-                Operation::Present { start, end, list: third, count: listed(fourth)? }
-            }
-            OperationNumber::Copy => {
+            number::QUERY => SpaceOperation::Query(address()?),
+            number::COPY => {
                 let access = if fourth == 0 { Access::Read } else { Access::Write };
-                Operation::Copy { address: first, own: second, bytes: third, access }
+                SpaceOperation::Copy(first, second, third, access)
             }
-            OperationNumber::Exchange => {
-                Operation::Exchange(address()?, second as u32, third as u32)
-            }
-            OperationNumber::Counts => Operation::Counts,
-            OperationNumber::Enter => Operation::Enter,
-            OperationNumber::OwnPage => Operation::OwnPage(first),
+            number::EXCHANGE => SpaceOperation::Exchange(address()?, second as u32, third as u32),
+            number::COUNTS => SpaceOperation::Counts,
+            number::ENTER => SpaceOperation::Enter,
+            number::OWN_PAGE => SpaceOperation::OwnPage(first),
+            _ => return Err(Status::Invalid),
         })
     }
+}
+
+fn mode(number: u64) -> CloneMode {
+    if number == 0 { CloneMode::Pages } else { CloneMode::Tables }
 }
 
 /// Pages of a large page.
 const LARGE_PAGES: u64 = 512;
 
-/// Returns the number that stands for the result of a [`Operation::MakeWritable`].
+/// Returns the number that stands for the result of a [`SpaceOperation::MakeWritable`].
 pub const fn unshared_number(unshared: Unshared) -> u64 {
     match unshared {
         Unshared::Reused => 0,
@@ -223,18 +175,12 @@ pub const fn unshared_number(unshared: Unshared) -> u64 {
     }
 }
 
-/// Returns the result of a [`Operation::MakeWritable`] that `number` stands for.
-pub const fn unshared_of(number: u64) -> Unshared {
-    match number {
-        0 => Unshared::Reused,
-        1 => Unshared::Copied,
-        _ => Unshared::Absent,
-    }
-}
-
-const ACCESSED: u64 = 1 << 8;
-const DIRTY: u64 = 1 << 9;
-const LARGE: u64 = 1 << 10;
+/// Flag of a [`page_word`]: the page was accessed.
+pub const ACCESSED: u64 = 1 << 8;
+/// Flag of a [`page_word`]: the page was written.
+pub const DIRTY: u64 = 1 << 9;
+/// Flag of a [`page_word`]: the page is a part of a large page.
+pub const LARGE: u64 = 1 << 10;
 
 /// Packs `page` into a word: the number of its frame above bit 32, its flags below.
 pub fn page_word(page: &Page) -> u64 {
@@ -246,20 +192,12 @@ pub fn page_word(page: &Page) -> u64 {
         | flag(page.is_large, LARGE)
 }
 
-/// Unpacks [`page_word`].
-pub fn page_of(word: u64) -> Page {
-    Page {
-        frame: (word >> 32) as u32,
-        protection: Protection::from_bits_truncate(word as u8),
-        is_accessed: word & ACCESSED != 0,
-        is_dirty: word & DIRTY != 0,
-        is_large: word & LARGE != 0,
-    }
-}
-
-const KICKED: u64 = 0;
-const PAGE_FAULT: u64 = 1;
-const EXCEPTION: u64 = 2;
+/// The first of the [`trap_words`] of a kick.
+pub const KICKED: u64 = 0;
+/// The first of the [`trap_words`] of a page fault, with the access above bit 8 and the presence above bit 16.
+pub const PAGE_FAULT: u64 = 1;
+/// The first of the [`trap_words`] of another exception.
+pub const EXCEPTION: u64 = 2;
 
 /// Packs a trap that is no system call into the words in which [`Call::Run`](crate::Call) returns it.
 pub fn trap_words(trap: Trap) -> [u64; 3] {
@@ -277,46 +215,22 @@ pub fn trap_words(trap: Trap) -> [u64; 3] {
     }
 }
 
-/// Unpacks [`trap_words`].
-#[inline]
-pub fn trap_of([kind, first, second]: [u64; 3]) -> Trap {
-    match kind & 0xff {
-        PAGE_FAULT => {
-            let access = match kind >> 8 & 0xff {
-                0 => Access::Read,
-                1 => Access::Write,
-                _ => Access::Execute,
-            };
-            Trap::PageFault { address: first, access, is_present: kind >> 16 != 0 }
-        }
-        EXCEPTION => Trap::Exception { vector: first as u8, error_code: second },
-        _ => Trap::Kicked,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn asked(operation: OperationNumber, arguments: [u64; 4]) -> Result<Operation, Status> {
+    fn asked(operation: u64, arguments: [u64; 4]) -> Result<SpaceOperation, Status> {
         let [rdx, r10, r8, r9] = arguments;
-        Operation::of(&Registers {
-            rsi: operation as u64,
-            rdx,
-            r10,
-            r8,
-            r9,
-            ..Registers::default()
-        })
+        SpaceOperation::of(&Registers { rsi: operation, rdx, r10, r8, r9, ..Registers::default() })
     }
 
     #[test]
     fn ranges_are_aligned_and_of_a_program() {
-        let unmap = |start, end| asked(OperationNumber::Unmap, [start, end, 0, 0]);
-        assert_eq!(unmap(0x1000, 0x3000), Ok(Operation::Unmap(0x1000, 0x3000)));
-        assert_eq!(unmap(0x1000, 0x1000), Ok(Operation::Unmap(0x1000, 0x1000)));
-        assert_eq!(unmap(0, USER_END), Ok(Operation::Unmap(0, USER_END)));
+        let unmap = |start, end| asked(number::UNMAP, [start, end, 0, 0]);
+        assert_eq!(unmap(0x1000, 0x3000), Ok(SpaceOperation::Unmap(0x1000, 0x3000)));
+        assert_eq!(unmap(0x1000, 0x1000), Ok(SpaceOperation::Unmap(0x1000, 0x1000)));
+        assert_eq!(unmap(0, USER_END), Ok(SpaceOperation::Unmap(0, USER_END)));
         for (start, end) in [
             (0x1001, 0x3000),
             (0x1000, 0x3001),
@@ -330,23 +244,23 @@ mod tests {
 
     #[test]
     fn a_move_goes_to_a_place_of_its_own() {
-        let moved = |to| asked(OperationNumber::Move, [0x4000, 0x6000, to, 0]);
-        assert_eq!(moved(0x6000), Ok(Operation::Move(0x4000, 0x6000, 0x6000)));
-        assert_eq!(moved(0x2000), Ok(Operation::Move(0x4000, 0x6000, 0x2000)));
-        for to in [0x5000, 0x3000, 0x4000, USER_END - PAGE, u64::MAX & !0xfff] {
+        let moved = |to| asked(number::MOVE, [0x4000, 0x6000, to, 0]);
+        assert_eq!(moved(0x6000), Ok(SpaceOperation::Move(0x4000, 0x6000, 0x6000)));
+        assert_eq!(moved(0x2000), Ok(SpaceOperation::Move(0x4000, 0x6000, 0x2000)));
+        for to in [0x5000, 0x3000, 0x4000, USER_END - PAGE, !0xfff] {
             assert_eq!(moved(to), Err(Status::Invalid), "{to:x}");
         }
     }
 
     #[test]
     fn lists_and_large_pages_have_their_limits() {
-        let map = |start, count| asked(OperationNumber::Map, [start, 8, count, 1]);
+        let map = |start, count| asked(number::MAP, [start, 8, count, 1]);
         assert!(map(0, 64).is_ok());
         assert_eq!(map(0, 65), Err(Status::Invalid));
         assert_eq!(map(USER_END - PAGE, 2), Err(Status::Invalid));
-        assert_eq!(asked(OperationNumber::Map, [0, 8, 1, 8]), Err(Status::Invalid));
-        assert!(asked(OperationNumber::MapLarge, [0x20_0000, 0, 3, 0]).is_ok());
-        assert_eq!(asked(OperationNumber::MapLarge, [0x10_0000, 0, 3, 0]), Err(Status::Invalid));
+        assert_eq!(asked(number::MAP, [0, 8, 1, 8]), Err(Status::Invalid));
+        assert!(asked(number::MAP_LARGE, [0x20_0000, 0, 3, 0]).is_ok());
+        assert_eq!(asked(number::MAP_LARGE, [0x10_0000, 0, 3, 0]), Err(Status::Invalid));
     }
 
     proptest! {
@@ -354,30 +268,9 @@ mod tests {
         fn any_registers_are_decoded_to_addresses_of_programs(words in any::<[u64; 5]>(), small in 0u64..20) {
             let [_, rdx, r10, r8, r9] = words;
             let registers = Registers { rsi: small, rdx, r10, r8, r9, ..Registers::default() };
-            if let Ok(Operation::Unmap(start, end) | Operation::MapZeroed(start, end, _)) = Operation::of(&registers) {
+            if let Ok(SpaceOperation::Unmap(start, end) | SpaceOperation::MapZeroed(start, end, _)) = SpaceOperation::of(&registers) {
                 prop_assert!(start <= end && end <= USER_END && start % PAGE == 0 && end % PAGE == 0);
             }
-        }
-
-        #[test]
-        fn pages_and_traps_survive_their_words(frame in any::<u32>(), bits in 0u8..8, flags in any::<[bool; 3]>(), address in any::<u64>(), code in any::<u64>()) {
-            let [is_accessed, is_dirty, is_large] = flags;
-            let page = Page { frame, protection: Protection::from_bits_truncate(bits), is_accessed, is_dirty, is_large };
-            prop_assert_eq!(page_of(page_word(&page)), page);
-            for access in [Access::Read, Access::Write, Access::Execute] {
-                let trap = Trap::PageFault { address, access, is_present: is_dirty };
-                prop_assert_eq!(trap_of(trap_words(trap)), trap);
-            }
-            let trap = Trap::Exception { vector: bits, error_code: code };
-            prop_assert_eq!(trap_of(trap_words(trap)), trap);
-            prop_assert_eq!(trap_of(trap_words(Trap::Kicked)), Trap::Kicked);
-        }
-    }
-
-    #[test]
-    fn results_of_unsharing_survive_their_numbers() {
-        for unshared in [Unshared::Reused, Unshared::Copied, Unshared::Absent] {
-            assert_eq!(unshared_of(unshared_number(unshared)), unshared);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) const DEVICES: [(&str, u32); 9] = [
 ];
 
 /// Names for kernel calls that go together.
-pub(super) const GROUPS: [(&str, &[Call]); 13] = [
+pub(super) const GROUPS: [(&str, &[Call]); 15] = [
     (
         "threads",
         &[
@@ -93,6 +93,11 @@ pub(super) const GROUPS: [(&str, &[Call]); 13] = [
     ),
     ("dma", &[Call::DmaAllocate, Call::Close]),
     ("give", &[Call::Give, Call::Revoke, Call::Close]),
+    ("lend", &[Call::Lend]),
+    (
+        "programs",
+        &[Call::SpaceNew, Call::Space, Call::Run, Call::Fixups, Call::ReportMoves, Call::Close],
+    ),
     ("windows", &[Call::WindowOpen, Call::Copy, Call::CopyList, Call::Revoke, Call::Close]),
 ];
 

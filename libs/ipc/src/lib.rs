@@ -26,12 +26,10 @@ extern crate alloc;
 
 mod derivation;
 mod endpoint;
-mod handings;
 mod message;
 mod table;
 
 pub use derivation::Derivation;
 pub use endpoint::{Endpoint, Links, Next, Party, Phase, Serving, Threads};
-pub use handings::Handings;
 pub use message::{Error, Header, INLINE_WORDS, MESSAGE_WORDS, Message};
 pub use table::Table;

@@ -230,14 +230,14 @@ fn counts_that_cannot_be_are_corrupt_whatever_they_are() {
 }
 
 /// A hold-off that counts those that live.
-struct Holdoff;
+struct Holdoff(());
 
 static HOLDOFFS: AtomicU64 = AtomicU64::new(0);
 
 impl Default for Holdoff {
     fn default() -> Holdoff {
         HOLDOFFS.fetch_add(1, SeqCst);
-        Holdoff
+        Holdoff(())
     }
 }
 

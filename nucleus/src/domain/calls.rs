@@ -326,7 +326,6 @@ impl<'a> Caller<'a> {
                     rip: first,
                     rsp: second,
                     argument: registers.rdx,
-                    fs: registers.r10,
                     message_area: registers.r8,
                     policy: domain.grants.policy(registers.r9)?,
                 };

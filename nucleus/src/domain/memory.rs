@@ -33,15 +33,20 @@ impl Mapped {
 impl Domain {
     /// Reserves address space for `pages` pages and an unmapped page behind them. Returns its start.
     pub(super) fn room(&self, pages: usize) -> u64 {
-        self.room_at(pages, PAGE as u64)
+        self.room_at(pages, 0).unwrap_or_default()
     }
 
-    /// Reserves room as [`Domain::room`] does, at a multiple of `alignment`, a power of two.
-    fn room_at(&self, pages: usize, alignment: u64) -> u64 {
+    /// Reserves room as [`Domain::room`] does, at a multiple of `alignment`, a power of two; or of a page, if that is 0.
+    fn room_at(&self, pages: usize, alignment: u64) -> Result<u64, Status> {
+        const ALIGNMENT_MAX: u64 = 1 << 21;
+        let alignment = alignment.max(PAGE as u64);
+        if !alignment.is_power_of_two() || alignment > ALIGNMENT_MAX {
+            return Err(Status::Invalid);
+        }
         let mut taken = self.taken.lock();
         let start = taken.next.next_multiple_of(alignment);
         taken.next = start + ((pages + 1) * PAGE) as u64;
-        start
+        Ok(start)
     }
 
     pub(super) fn memory(&self, call: Call, registers: &mut Registers) -> Done {
@@ -68,13 +73,8 @@ impl Domain {
                 Ok(())
             }
             Call::Map => {
-                const ALIGNMENT_MAX: u64 = 1 << 21;
-                let alignment = registers.rsi.max(PAGE as u64);
-                if !alignment.is_power_of_two() || alignment > ALIGNMENT_MAX {
-                    return Err(Status::Invalid);
-                }
+                let start = self.room_at(pages, registers.rsi)?;
                 self.charge(pages)?;
-                let start = self.room_at(pages, alignment);
                 if self.space.map_zeroed(start, pages, READ_WRITE).is_err() {
                     let _ = self.space.unmap(start, start + (pages * PAGE) as u64);
                     self.uncharge(pages);

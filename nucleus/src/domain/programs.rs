@@ -15,16 +15,16 @@ use crate::{
         user::{self, Left},
     },
     capability::{Capability, Region},
-    memory::{frames, space::Space},
+    memory::{PAGE, frames, space::Space},
     spin::SpinLock,
     thread,
 };
 use ::calls::{
     NO_HANDLE, RUN, Status,
-    space::{FIXUPS_MAX, Operation, PAGE_LIST_MAX, page_word, trap_words, unshared_number},
+    space::{FIXUPS_MAX, PAGE_LIST_MAX, SpaceOperation, page_word, trap_words, unshared_number},
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::Ordering::Acquire;
+use core::{mem::offset_of, sync::atomic::Ordering::Acquire};
 use pmap::{Leaf, leaf};
 use program::{Access, Protection, Registers, Trap, USER_END};
 use x86::{
@@ -36,7 +36,7 @@ use x86::{
 const SYSCALL_BYTES: u64 = 2;
 
 /// The program that a thread entered last, for `arch::run`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Entered {
     /// Address of the context in the component's memory.
@@ -44,28 +44,16 @@ pub(crate) struct Entered {
     /// Handle of the space.
     space: u64,
     /// The kernel's address of the context; null if the next call must be prepared.
-    registers: *mut u8,
+    registers: u64,
     /// Physical address of the program's root, and of the one with the component's memory.
     roots: [u64; 2],
     pinned: Option<Pinned>,
 }
 
-impl Default for Entered {
-    fn default() -> Entered {
-        Entered {
-            context: 0,
-            space: 0,
-            registers: core::ptr::null_mut(),
-            roots: [0; 2],
-            pinned: None,
-        }
-    }
-}
-
 impl Entered {
     /// Makes the next call be prepared.
     pub(super) fn forget(&mut self) {
-        self.registers = core::ptr::null_mut();
+        self.registers = 0;
     }
 }
 
@@ -123,7 +111,7 @@ impl Caller<'_> {
             return Ok(());
         }
         let roots = [space.program_root(), space.root()];
-        let at = pinned.address();
+        let at = pinned.address() as u64;
         self.entered =
             Entered { context, space: handle, registers: at, roots, pinned: Some(pinned) };
         self.run_again(registers);
@@ -140,9 +128,9 @@ impl Caller<'_> {
     /// Handles a trap of the program that is no system call. Interrupts are off at entry.
     pub(super) fn program_left(&mut self, registers: &mut Registers, left: Left) {
         registers.rflags = user::FORCED_FLAGS;
-        let at = self.entered.registers.cast::<Registers>();
-        // SAFETY: the context is pinned, and any bits are a number.
-        let rip = unsafe { (&raw const (*at).rip).read_volatile() };
+        let at = (self.entered.registers + offset_of!(Registers, rip) as u64) as *const u64;
+        // SAFETY: within the context, which is pinned; any bits are a number.
+        let rip = unsafe { at.read_volatile() };
         match user::trapped(left, rip) {
             Some(trap) => answer(registers, trap),
             None => self.run_again(registers),
@@ -168,69 +156,70 @@ impl Domain {
 
     /// Does an operation on a program's space.
     pub(super) fn space_operation(&self, registers: &mut Registers) -> Done {
-        let operation = Operation::of(registers)?;
-        let space = match operation {
-            _ if !self.grants.can_run => return Err(Status::Refused),
-            Operation::Enter if registers.rdi == NO_HANDLE => {
+        if !self.grants.can_run {
+            return Err(Status::Refused);
+        }
+        let values = match SpaceOperation::of(registers)? {
+            SpaceOperation::Enter if registers.rdi == NO_HANDLE => {
                 thread::keep_extended_state();
-                return Ok(());
+                [0; 3]
             }
-            Operation::OwnPage(address) => {
-                (registers.rdi, registers.rsi) = look_at(&self.space, address)?;
-                return Ok(());
-            }
-            _ => self.program_space(registers.rdi)?,
+            SpaceOperation::OwnPage(address) => look_at(&self.space, address)?,
+            operation => self.operate(&*self.program_space(registers.rdi)?, operation)?,
         };
-        let (mut first, mut second, mut third) = (0, 0, None);
-        match operation {
-            Operation::Map { start, list, count, protection } => {
+        [registers.rdi, registers.rsi, registers.rdx] = values;
+        Ok(())
+    }
+
+    fn operate(&self, space: &Space, operation: SpaceOperation) -> Result<[u64; 3], Status> {
+        let first = match operation {
+            SpaceOperation::Map(start, list, count, protection) => {
                 let mut own = [0; PAGE_LIST_MAX];
                 let own = own.get_mut(..count).ok_or(Status::Invalid)?;
                 self.own_pages(list, own, protection)?;
                 let mapped = space.map(start, own, protection);
                 frames::release_all(own.iter().copied());
-                first = mapped?;
+                mapped?
             }
-            Operation::MapZeroed(start, end, protection) => {
-                first = space.map_zeroed(start, pages(start, end), protection)?;
+            SpaceOperation::MapZeroed(start, end, protection) => {
+                space.map_zeroed(start, ((end - start) / PAGE as u64) as usize, protection)?
             }
-            Operation::MapLarge(start, protection) => {
-                first = usize::from(space.map_large(start, protection)?);
+            SpaceOperation::MapLarge(start, protection) => {
+                space.map_large(start, protection)?.into()
             }
-            Operation::Unmap(start, end) => first = space.unmap(start, end)?,
-            Operation::Protect(start, end, protection) => space.protect(start, end, protection)?,
-            Operation::Clone(start, end, to, mode) => {
-                first = space.clone_to(self.program_space(to)?.inner(), start, end, mode)?;
+            SpaceOperation::Unmap(start, end) => space.unmap(start, end)?,
+            SpaceOperation::Protect(start, end, protection) => {
+                space.protect(start, end, protection).map(|()| 0)?
             }
-            Operation::Move(start, end, to) => first = space.move_to(start, end, to)?,
-            Operation::MakeWritable(address, protection) => {
-                first = unshared_number(space.make_writable(address, protection)?) as usize;
+            SpaceOperation::Clone(start, end, to, mode) => {
+                space.clone_to(self.program_space(to)?.inner(), start, end, mode)?
             }
-            Operation::Query(address) => {
-                let (page, references) = look_at(&space, address)?;
-                (first, second) = (page as usize, references);
+            SpaceOperation::Move(start, end, to) => space.move_to(start, end, to)?,
+            SpaceOperation::MakeWritable(address, protection) => {
+                unshared_number(space.make_writable(address, protection)?) as usize
             }
-            Operation::Present { start, end, list, count } => {
-                first = self.list_present(&space, (start, end), list, count)?;
+            SpaceOperation::Query(address) => return look_at(space, address),
+            SpaceOperation::Present(start, end, list, count) => {
+                self.list_present(space, (start, end), list, count)?
             }
-            Operation::Copy { address, own, bytes, access } => {
+            SpaceOperation::Copy(address, own, bytes, access) => {
                 let own = (&**self.space.inner(), own);
-                first = space.copy_across(address, own, bytes, access, || true) as usize;
+                space.copy_across(address, own, bytes, access, || true) as usize
             }
-            Operation::Exchange(address, old, new) => {
-                first = space.compare_exchange(address, old, new)? as usize;
+            SpaceOperation::Exchange(address, old, new) => {
+                space.compare_exchange(address, old, new)? as usize
             }
-            Operation::Counts => {
+            SpaceOperation::Counts => {
                 let counts = space.counts();
-                (first, second) = (counts.resident(), counts.tables() as u64);
-                third = Some(counts.tables_max());
+                return Ok([counts.resident(), counts.tables(), counts.tables_max()]
+                    .map(|count| count as u64));
             }
-            Operation::Enter => thread::enter_program(&space),
-            Operation::OwnPage(_) => {}
-        }
-        (registers.rdi, registers.rsi) = (first as u64, second);
-        registers.rdx = third.unwrap_or_else(|| self.quota.used()) as u64;
-        Ok(())
+            SpaceOperation::Enter | SpaceOperation::OwnPage(_) => {
+                thread::enter_program(space);
+                0
+            }
+        };
+        Ok([first as u64, 0, self.quota.used() as u64])
     }
 
     /// Lends pages to a driver's devices, or takes them back.
@@ -333,14 +322,10 @@ impl Domain {
 }
 
 /// Returns the word of the page at `address`, and the number of references to its frame.
-fn look_at(space: &Space, address: u64) -> Result<(u64, u64), Status> {
+fn look_at(space: &Space, address: u64) -> Result<[u64; 3], Status> {
     let page = space.query(address).ok_or(Status::NotFound)?;
     // One is the look's own.
     let references = frames::references(page.frame).load(Acquire) - 1;
     frames::release_all([page.frame]);
-    Ok((page_word(&page), references.into()))
-}
-
-fn pages(start: u64, end: u64) -> usize {
-    ((end - start) / crate::memory::PAGE as u64) as usize
+    Ok([page_word(&page), references.into(), 0])
 }

@@ -18,7 +18,7 @@ use core::{
     sync::atomic::Ordering::{Relaxed, SeqCst},
 };
 use ipc::MESSAGE_WORDS;
-use program::{Bases, Registers, Trap};
+use program::{Registers, Trap};
 
 /// The greatest number of entries of a backtrace that is noted.
 const CALLS: usize = 24;
@@ -29,7 +29,6 @@ pub(super) struct Start {
     pub(super) rip: u64,
     pub(super) rsp: u64,
     pub(super) argument: u64,
-    pub(super) fs: u64,
     /// Address of its message area; 0 for none.
     pub(super) message_area: u64,
     pub(super) policy: Policy,
@@ -111,7 +110,6 @@ pub(crate) const ENTERED: usize = offset_of!(Running<'static>, caller.entered);
 fn serve(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
     let me = thread::current();
     me.extended.do_without();
-    me.extended.set_bases(Bases { fs: start.fs, gs: 0 });
     let area_at = area.as_ref().map_or(core::ptr::null_mut(), Pinned::address);
     thread::set_message_area(area_at.cast());
     let registers =

@@ -63,7 +63,7 @@ pub fn change_to(space: &Inner, cpu: usize) {
     }
     LOADED[cpu].store(core::ptr::from_ref(space).cast_mut(), Relaxed);
     // SAFETY: as in `switch_root`.
-    unsafe { paging::load_root(space.root()) };
+    unsafe { paging::load_root(space.program_root()) };
 }
 
 #[cold]

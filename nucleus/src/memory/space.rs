@@ -90,30 +90,23 @@ impl Space {
     ) -> Result<Space, NoMemory> {
         // SAFETY: the kernel's root lives for ever.
         let kernel = unsafe { paging::table((paging::kernel_root() >> 12) as u32) };
-        let root = new_root(quota.as_deref(), kernel)?;
-        let server = match server {
-            // SAFETY: a root, which lives as long as the space.
-            Some(server) => match new_root(quota.as_deref(), unsafe { paging::table(server.root) })
-            {
-                Ok(second) => Some((server.clone(), second)),
-                Err(NoMemory) => {
-                    free_table(quota.as_deref(), root);
-                    return Err(NoMemory);
-                }
-            },
-            None => None,
-        };
-        objects::count(Kind::Space, 1);
-        Ok(Space(Arc::new(Inner {
-            root,
-            server,
+        let mut inner = Inner {
+            root: new_root(quota.as_deref(), kernel)?,
+            server: None,
             start: range.start,
             bytes: range.end - range.start,
             active: AtomicU64::new(0),
             lock: PreemptLock::new(class!("nucleus.space"), ()),
             counts: Counts::new(frames::totals().0 / TABLES_SHARE),
             quota,
-        })))
+        };
+        if let Some(server) = server {
+            // SAFETY: a root, which lives as long as the space.
+            let like = unsafe { paging::table(server.root) };
+            inner.server = Some((server.clone(), new_root(inner.quota.as_deref(), like)?));
+        }
+        objects::count(Kind::Space, 1);
+        Ok(Space(Arc::new(inner)))
     }
 
     /// Returns the tables, to be kept by a thread that runs in the space.
@@ -155,13 +148,6 @@ fn new_root(quota: Option<&Quota>, like: &Table) -> Result<u32, NoMemory> {
     Ok(root)
 }
 
-fn free_table(quota: Option<&Quota>, frame: u32) {
-    frames::references(frame).store(0, Relaxed);
-    objects::count(Kind::TableFrame, -1);
-    quota.inspect(|quota| quota.give_back(1));
-    frames::free(frame);
-}
-
 impl Pmap for Inner {
     #[inline]
     fn root(&self) -> u32 {
@@ -176,7 +162,10 @@ impl Pmap for Inner {
         new_table(self.quota.as_deref())
     }
     fn free_table(&self, frame: u32) {
-        free_table(self.quota.as_deref(), frame);
+        frames::references(frame).store(0, Relaxed);
+        objects::count(Kind::TableFrame, -1);
+        self.quota.iter().for_each(|quota| quota.give_back(1));
+        frames::free(frame);
     }
     #[inline]
     fn word(&self, frame: u32) -> &AtomicU32 {

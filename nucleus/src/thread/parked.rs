@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     arch::{
-        bases, component,
+        component,
         percpu::{self, PerCpu},
         smp,
     },
@@ -125,7 +125,7 @@ pub fn serve_at(registers: *mut Registers) -> *mut u64 {
 pub fn let_pass(is_allowed: bool) {
     let parking = &current().parking;
     // A thread with extended state has it saved when it leaves the processor.
-    let may_pass = is_allowed && bases::has_fsgsbase() && current().extended.has_none();
+    let may_pass = is_allowed && current().extended.has_none();
     let registers = if may_pass { parking.registers.load(Relaxed) } else { ptr::null_mut() };
     parking.passable.store(registers, Relaxed);
 }
@@ -527,9 +527,8 @@ fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
     let data = percpu::this();
     let registers = take_over(here, data, me, next, cpu);
     load_space(data, next, cpu);
-    next.extended.follow();
     let from = me.parking.kernel_stack.load(Relaxed);
-    // SAFETY: `next` is parked and ours; its space and bases are loaded; what the caller keeps is in its context.
+    // SAFETY: `next` is parked and ours; its space is loaded; what the caller keeps is in its context.
     unsafe { component::hand_over(registers, here.lock.as_ptr(), from) }
 }
 
@@ -545,8 +544,6 @@ fn enter_plainly(
     badge: u64,
 ) -> ! {
     let target = take_over(here, percpu::this(), me, next, cpu);
-    // SAFETY: only where it has them threads may pass.
-    unsafe { next.extended.follow_by_instruction() };
     // SAFETY: `next` was parked and is ours, and its space is loaded; the lock is held.
     unsafe { component::pass(message, target, ptr::from_ref(here).cast_mut().cast(), badge) }
 }

@@ -11,7 +11,7 @@ use crate::{
     memory::{Frame, Statistics, fill_each},
     words,
 };
-use ipc::Handings;
+use handings::Handings;
 use std::{
     collections::HashMap,
     sync::{

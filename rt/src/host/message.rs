@@ -121,7 +121,7 @@ pub(crate) fn give(
 ) -> Result<(Capability, DerivationHandle), NoMemory> {
     match capability {
         // Memory cannot be taken away from a thread of the host.
-        Capability::Region(_) => {
+        Capability::Region(_) | Capability::Lender(_) => {
             let derivation = Derivation::new(None).ok_or(NoMemory)?;
             Ok((capability.clone(), DerivationHandle(derivation, None)))
         }

@@ -46,7 +46,7 @@ pub(super) fn to_nucleus(capability: Capability) -> capability::Capability {
     match capability {
         Capability::Region(region) => capability::Capability::Region(region.0),
         Capability::Endpoint(endpoint) => capability::Capability::Endpoint(endpoint.0),
-        Capability::Lender(window) => capability::Capability::Lender(window.0.into()),
+        Capability::Lender(window) => capability::Capability::Lender(window.0),
     }
 }
 
@@ -55,7 +55,7 @@ fn from_nucleus(capability: capability::Capability) -> Option<Capability> {
         _ if capability.is_over() => None,
         capability::Capability::Region(region) => Some(Capability::Region(Region(region))),
         capability::Capability::Endpoint(right) => Some(Capability::Endpoint(Endpoint(right))),
-        capability::Capability::Lender(lender) => Some(Capability::Lender(DmaWindow(lender.to))),
+        capability::Capability::Lender(lender) => Some(Capability::Lender(DmaWindow(lender))),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
-use ipc::Handings;
+use handings::Handings;
 
 /// The greatest number of pools: 512 MiB.
 const ATTACHED_MAX: usize = 256;

@@ -9,7 +9,7 @@ pub(crate) use super::attached::{frame_handed, pool_attach, take_released};
 pub(crate) use super::pools::{
     allocate_all, frame_allocate, frame_copy, frame_exclusive, frame_lent, frame_read,
     frame_references, frame_release, frame_retain, frame_write, frame_zero, is_lent,
-    is_lent as is_kept_by_client, release_all, words as frame_words,
+    is_lent as is_kept_by_client, partner_number, release_all, words as frame_words,
 };
 pub(crate) use super::thread::{leave_reserve, use_reserve};
 

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     NoMemory,
-    device::DmaWindow,
     memory::Region,
     message::{Capability, Endpoint, Message, Rights, Step},
     window::View,
@@ -59,7 +58,6 @@ fn handle_of(capability: &Capability) -> u64 {
         Capability::Region(region) => region.0.handle.0,
         Capability::Endpoint(endpoint) => endpoint.0.handle.0,
         Capability::View(view) => view.0.0,
-        Capability::Lender(window) => window.0.0,
     }
 }
 
@@ -83,7 +81,6 @@ pub(crate) fn give(
             Capability::Endpoint(Endpoint(EndpointHandle::new(Handle(given))))
         }
         Capability::View(_) => Capability::View(View(Arc::new(Handle(given)))),
-        Capability::Lender(_) => Capability::Lender(DmaWindow(Arc::new(Handle(given)))),
     };
     Ok((copy, given))
 }
@@ -101,7 +98,7 @@ fn word_of(capability: &mut Capability) -> u64 {
         Capability::Endpoint(endpoint) => {
             Arc::get_mut(&mut endpoint.0.handle).is_some_and(|handle| handle.can_leave())
         }
-        Capability::View(_) | Capability::Lender(_) => false,
+        Capability::View(_) => false,
     };
     let handle = handle_of(capability);
     if is_alone { handle | MOVED } else { handle }
@@ -119,7 +116,7 @@ fn settle(word: u64, capability: Capability, done: Result<(), Status>) -> Option
     match capability {
         _ if word & MOVED == 0 => done.is_err().then_some(capability),
         Capability::Endpoint(_) if done.is_err() => Some(capability),
-        Capability::View(_) | Capability::Lender(_) => None,
+        Capability::View(_) => None,
         Capability::Endpoint(mut endpoint) => {
             core::mem::forget(Arc::get_mut(&mut endpoint.0.handle)?.leave());
             None
@@ -140,8 +137,9 @@ fn settle(word: u64, capability: Capability, done: Result<(), Status>) -> Option
 fn take_in(handle: u64) -> Capability {
     match memory::region_map(Handle(handle)) {
         Ok(region) => Capability::Region(Region(region)),
-        Err((handle, Status::Invalid)) => Capability::View(View(Arc::new(handle))),
-        Err((handle, Status::Unknown)) => Capability::Lender(DmaWindow(Arc::new(handle))),
+        Err((handle, Status::Invalid | Status::Unknown)) => {
+            Capability::View(View(Arc::new(handle)))
+        }
         Err((handle, _)) => Capability::Endpoint(Endpoint(EndpointHandle::new(handle))),
     }
 }

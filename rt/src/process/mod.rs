@@ -4,9 +4,11 @@
 //! world does not have yet are declared in `absent`, and components that use one do not link. The heap and the
 //! pools have a lock each, the list of threads consists of atomics, and the nucleus guards everything else.
 pub(crate) mod absent;
+mod answers;
 mod attached;
 mod call;
 pub(crate) mod device;
+mod extended;
 mod heap;
 pub(crate) mod line;
 mod log;

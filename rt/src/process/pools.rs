@@ -446,6 +446,13 @@ pub(super) fn show(frame: u32) -> Option<u64> {
     Some(own_words(frame).as_ptr() as u64)
 }
 
+/// Returns the number by which other components know a frame, to which the caller has a reference.
+pub(crate) fn partner_number(frame: u32) -> u32 {
+    let (index, page) = place(frame);
+    let known = if is_lent(frame) { None } else { note_number(frame).and_then(|()| pool(index)) };
+    known.map_or(frame, |pool| pool.number.load(Relaxed).wrapping_add(page as u32))
+}
+
 /// Asks for the number by which spaces know the pool of `frame`, once.
 fn note_number(frame: u32) -> Option<()> {
     let (index, page) = place(frame);

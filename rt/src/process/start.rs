@@ -1,7 +1,7 @@
 //! The start of a component. The nucleus enters `_start` on a thread that has no stack yet.
 //!
 //! The first thread runs on a small static stack and has no [block](super::thread). It spawns the main thread and ends.
-use super::{call::ask_with_memory, log, memory, thread};
+use super::{call::ask_with_memory, extended, log, memory, thread};
 use crate::PAGE_BYTES;
 use calls::Call;
 use core::{arch::naked_asm, cell::UnsafeCell};
@@ -46,6 +46,7 @@ unsafe extern "C" fn _start() -> ! {
 extern "C" fn first(granted_bytes: usize) -> ! {
     memory::init(granted_bytes);
     thread::init();
+    extended::init();
     if thread::start(None, None).is_err() {
         panic!("no memory for the main thread");
     }

@@ -1,35 +1,31 @@
 //! Programs of the process world: spaces by kernel calls, and a program's memory in place.
 //!
 //! While a thread works for a program, the program's memory is in the lower half, so that it is read and written by plain
-//! instructions. A fault there is fixed up: the nucleus lets the thread go on where the table says that [`init`] registered. The
-//! memory of another space is copied by the nucleus. Extended state and segment bases of the program stay in the processor; this
-//! world uses neither itself.
+//! instructions. A fault there is fixed up: the nucleus lets the thread go on where the table says that was registered before the first space. The
+//! memory of another space is copied by the nucleus.
 use super::{
+    answers::{page_of, trap_of, unshared_of},
     call::{Handle, ask, ask_with_memory},
-    memory, pools, thread,
+    extended, memory, pools, thread,
 };
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::Frame,
-    user::{Access, Bases, CloneMode, Context, Fault, Protection, Trap, USER_END, Unshared},
+    user::{Access, CloneMode, Context, Fault, Protection, Trap, USER_END, Unshared},
 };
 use calls::{
     Call, NO_HANDLE, RUN, Status,
-    space::{OperationNumber, PAGE_LIST_MAX, RUN_SYSCALL, page_of, trap_of, unshared_of},
+    space::{PAGE_LIST_MAX, RUN_SYSCALL, number},
 };
 use core::{
-    arch::{
-        asm, global_asm,
-        x86_64::{__cpuid_count, _xgetbv},
-    },
+    arch::{asm, global_asm},
     ops::Range,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 use program::{Page, Registers};
-use x86::{
-    usercopy::FIXUPS,
-    xsave::{self, LEGACY_BYTES, LEGACY_MASK},
-};
+use x86::usercopy::FIXUPS;
+
+pub(crate) use extended::{extended, extended_bytes, extended_mask};
 
 global_asm!(x86::usercopy_text!());
 
@@ -40,46 +36,11 @@ unsafe extern "sysv64" {
     fn skerry_zero(to: *mut u8, length_in_rsi: usize, length: usize) -> usize;
     fn skerry_exchange(word: u64, old: u32, new: u32) -> u64;
     fn skerry_load_word(word: u64) -> u64;
-    fn skerry_save(area: *mut u8, components: u32) -> u64;
-    fn skerry_load(area: *mut u8, components: u32) -> u64;
-    fn skerry_take(area: *mut u8, components: u32, initial: *const u8) -> u64;
     static skerry_fixups: [[u64; 3]; FIXUPS];
 }
 
 /// Length from which copies use vector registers.
 const WIDE_BYTES: usize = 256;
-
-static EXTENDED_BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
-/// The state components that XSAVE and XRSTOR are asked for; 0 if the processor has only FXSAVE and FXRSTOR.
-static REQUEST: AtomicU32 = AtomicU32::new(0);
-static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
-static HAS_AVX: AtomicBool = AtomicBool::new(false);
-
-/// An image of extended state.
-#[repr(C, align(64))]
-struct Area([u8; PAGE_BYTES]);
-
-static CLEAN: Area = Area(xsave::initial());
-
-/// Asks the processor for its extended state and registers the fix-ups, before the first space is made.
-fn init() -> Result<(), NoMemory> {
-    const OSXSAVE: u32 = 1 << 27;
-    if __cpuid_count(1, 0).ecx & OSXSAVE != 0 {
-        // SAFETY: the nucleus has enabled XSAVE, and with it this instruction.
-        let mask = unsafe { _xgetbv(0) };
-        HAS_AVX.store(mask == xsave::AVX_MASK, Relaxed);
-        EXTENDED_BYTES.store(__cpuid_count(0xd, 0).ebx as usize, Relaxed);
-        REQUEST.store(mask as u32, Relaxed);
-    }
-    #[repr(align(16))]
-    struct Legacy([u8; LEGACY_BYTES]);
-    let mut area = Legacy([0; LEGACY_BYTES]);
-    // SAFETY: 512 aligned bytes of ours.
-    unsafe { asm!("fxsave64 [{}]", in(reg) &mut area, options(nostack)) };
-    MXCSR_MASK.store(xsave::mxcsr_mask(&area.0), Relaxed);
-    let table = (&raw const skerry_fixups) as u64;
-    ask(Call::Fixups, &[table, FIXUPS as u64]).map(|_| ()).map_err(|_| NoMemory)
-}
 
 /// A program's address space.
 #[derive(Debug)]
@@ -114,7 +75,8 @@ impl SpaceHandle {
     pub(crate) fn new() -> Result<SpaceHandle, NoMemory> {
         static IS_READY: AtomicBool = AtomicBool::new(false);
         if !IS_READY.load(Relaxed) {
-            init()?;
+            let table = (&raw const skerry_fixups) as u64;
+            ask(Call::Fixups, &[table, FIXUPS as u64]).map_err(|_| NoMemory)?;
             IS_READY.store(true, Relaxed);
         }
         let [space, ..] = ask(Call::SpaceNew, &[]).map_err(|_| NoMemory)?;
@@ -123,27 +85,22 @@ impl SpaceHandle {
 
     /// Does an operation that changes no memory of this component.
     #[inline]
-    fn ask(&self, operation: OperationNumber, arguments: [u64; 4]) -> Result<[u64; 3], Status> {
+    fn ask(&self, operation: u64, arguments: [u64; 4]) -> Result<[u64; 3], Status> {
         let [first, second, third, fourth] = arguments;
-        let all = [self.0.0, operation as u64, first, second, third, fourth];
+        let all = [self.0.0, operation, first, second, third, fourth];
         // SAFETY: as the caller says.
         unsafe { ask_with_memory(Call::Space, &all) }
     }
 
     /// Does an operation of which only memory can be refused, and notes the memory that the component has then.
-    fn change(&self, operation: OperationNumber, arguments: [u64; 4]) -> Result<u64, NoMemory> {
+    fn change(&self, operation: u64, arguments: [u64; 4]) -> Result<u64, NoMemory> {
         let [value, _, used] = self.ask(operation, arguments).map_err(|_| NoMemory)?;
         memory::note_used(used as usize);
         Ok(value)
     }
 
     /// Does an operation that takes up to `pages` new pages.
-    fn grow(
-        &self,
-        operation: OperationNumber,
-        pages: usize,
-        arguments: [u64; 4],
-    ) -> Result<u64, NoMemory> {
+    fn grow(&self, operation: u64, pages: usize, arguments: [u64; 4]) -> Result<u64, NoMemory> {
         memory::may_take(pages.checked_mul(PAGE_BYTES).ok_or(NoMemory)?)?;
         self.change(operation, arguments)
     }
@@ -155,17 +112,17 @@ impl SpaceHandle {
         protection: Protection,
     ) -> Result<usize, NoMemory> {
         let arguments = [start, start + (pages * PAGE_BYTES) as u64, protection.bits().into(), 0];
-        self.grow(OperationNumber::MapZeroed, pages, arguments).map(|pages| pages as usize)
+        self.grow(number::MAP_ZEROED, pages, arguments).map(|pages| pages as usize)
     }
 
     pub(crate) fn map_large(&self, start: u64, protection: Protection) -> Result<bool, NoMemory> {
         let arguments = [start, 0, protection.bits().into(), 0];
         let pages = crate::user::LARGE_BYTES / PAGE_BYTES;
-        self.grow(OperationNumber::MapLarge, pages, arguments).map(|is_mapped| is_mapped != 0)
+        self.grow(number::MAP_LARGE, pages, arguments).map(|is_mapped| is_mapped != 0)
     }
 
     pub(crate) fn unmap(&self, start: u64, end: u64) -> Result<usize, NoMemory> {
-        self.change(OperationNumber::Unmap, [start, end, 0, 0]).map(|pages| pages as usize)
+        self.change(number::UNMAP, [start, end, 0, 0]).map(|pages| pages as usize)
     }
 
     pub(crate) fn protect(
@@ -175,7 +132,7 @@ impl SpaceHandle {
         protection: Protection,
     ) -> Result<(), NoMemory> {
         let arguments = [start, end, protection.bits().into(), 0];
-        self.change(OperationNumber::Protect, arguments).map(|_| ())
+        self.change(number::PROTECT, arguments).map(|_| ())
     }
 
     pub(crate) fn clone_to(
@@ -186,11 +143,11 @@ impl SpaceHandle {
         mode: CloneMode,
     ) -> Result<usize, NoMemory> {
         let arguments = [start, end, to.0.0, u64::from(mode == CloneMode::Tables)];
-        self.change(OperationNumber::Clone, arguments).map(|pages| pages as usize)
+        self.change(number::CLONE, arguments).map(|pages| pages as usize)
     }
 
     pub(crate) fn move_to(&self, start: u64, end: u64, to: u64) -> Result<usize, NoMemory> {
-        self.change(OperationNumber::Move, [start, end, to, 0]).map(|pages| pages as usize)
+        self.change(number::MOVE, [start, end, to, 0]).map(|pages| pages as usize)
     }
 
     pub(crate) fn make_writable(
@@ -199,7 +156,7 @@ impl SpaceHandle {
         protection: Protection,
     ) -> Result<Unshared, NoMemory> {
         let arguments = [address, protection.bits().into(), 0, 0];
-        self.grow(OperationNumber::MakeWritable, 1, arguments).map(unshared_of)
+        self.grow(number::MAKE_WRITABLE, 1, arguments).map(unshared_of)
     }
 
     pub(crate) fn each_present(&self, start: u64, end: u64, mut visit: impl FnMut(u64) -> bool) {
@@ -207,7 +164,7 @@ impl SpaceHandle {
         let mut at = start;
         while at < end {
             let arguments = [at, end, list.as_mut_ptr() as u64, list.len() as u64];
-            let Ok([found, ..]) = self.ask(OperationNumber::Present, arguments) else { return };
+            let Ok([found, ..]) = self.ask(number::PRESENT, arguments) else { return };
             let found = list.get(..found as usize).unwrap_or_default();
             if !found.iter().all(|&address| visit(address)) || found.len() < PAGE_LIST_MAX {
                 return;
@@ -218,7 +175,7 @@ impl SpaceHandle {
 
     pub(crate) fn counts(&self) -> Counts {
         let [resident, tables, tables_max] =
-            self.ask(OperationNumber::Counts, [0; 4]).unwrap_or_default().map(|word| word as usize);
+            self.ask(number::COUNTS, [0; 4]).unwrap_or_default().map(|word| word as usize);
         Counts { resident, tables, tables_max }
     }
 
@@ -230,11 +187,19 @@ impl SpaceHandle {
 
     /// Makes this the space that the calling thread works for.
     fn enter(&self) -> bool {
-        let is_in = self.is_current() || self.ask(OperationNumber::Enter, [0; 4]).is_ok();
+        let is_in = self.is_current() || self.ask(number::ENTER, [0; 4]).is_ok();
         if is_in {
             thread::set_program_space(self.0.0);
         }
         is_in
+    }
+
+    pub(crate) fn take_extended(&self, address: u64) -> bool {
+        self.enter() && extended::take(address)
+    }
+
+    pub(crate) fn load_extended(&self, address: u64) -> bool {
+        self.enter() && extended::load(address)
     }
 
     /// Does an access of `length` bytes at `address`: `in_place`, or through `remote` memory, of which the function returns the
@@ -275,8 +240,7 @@ impl SpaceHandle {
             let piece = room.min(length - done) as u64;
             let is_write = u64::from(access == Access::Write);
             let arguments = [address + done as u64, own, piece, is_write];
-            let copied =
-                self.ask(OperationNumber::Copy, arguments).map_or(0, |[copied, ..]| copied);
+            let copied = self.ask(number::COPY, arguments).map_or(0, |[copied, ..]| copied);
             done += copied as usize;
             if copied < piece {
                 break;
@@ -345,13 +309,10 @@ impl SpaceHandle {
             while done < length {
                 let Some((own, room)) = at(done) else { break };
                 let (user, piece) = (user.wrapping_add(done), room.min(length - done));
+                let (to, from) = if access == Access::Write { (user, own) } else { (own, user) };
                 // SAFETY: a piece of a frame of which the caller has a reference; faults at the program's memory are fixed up.
                 // Others that write the frame use atomics or copies, too.
-                let left = match access {
-                    Access::Write => unsafe { copy(user, own, piece) },
-                    // SAFETY: as above.
-                    _ => unsafe { copy(own, user, piece) },
-                };
+                let left = unsafe { copy(to, from, piece) };
                 done += piece - left;
                 if left > 0 {
                     break;
@@ -414,31 +375,11 @@ impl SpaceHandle {
         }
         if !self.is_current() {
             let arguments = [address, old.into(), new.into(), 0];
-            let found = self.ask(OperationNumber::Exchange, arguments);
+            let found = self.ask(number::EXCHANGE, arguments);
             return found.map(|[found, ..]| found as u32).map_err(|_| fault);
         }
         // SAFETY: as above.
         u32::try_from(unsafe { skerry_exchange(address, old, new) }).map_err(|_| fault)
-    }
-
-    fn is_room_for_extended(address: u64) -> bool {
-        address < USER_END - extended_bytes() as u64
-    }
-
-    pub(crate) fn take_extended(&self, address: u64) -> bool {
-        let request = REQUEST.load(Relaxed);
-        SpaceHandle::is_room_for_extended(address)
-            && self.enter()
-            // SAFETY: the program's memory, where faults are fixed up; CLEAN is a whole area in its first state.
-            && unsafe { skerry_take(address as *mut u8, request, CLEAN.0.as_ptr()) } == 0
-    }
-
-    pub(crate) fn load_extended(&self, address: u64) -> bool {
-        let request = REQUEST.load(Relaxed);
-        SpaceHandle::is_room_for_extended(address)
-            && self.enter()
-            // SAFETY: the program's memory, where faults are fixed up, also those of a state that the processor refuses.
-            && unsafe { skerry_load(address as *mut u8, request) } == 0
     }
 }
 
@@ -453,7 +394,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> usize {
         return unsafe { skerry_copy(to, from, length) };
     }
     // The thread works for a program, so these registers are saved when another thread runs.
-    let wide = if HAS_AVX.load(Relaxed) { skerry_copy_wider } else { skerry_copy_wide };
+    let wide = if extended::has_avx() { skerry_copy_wider } else { skerry_copy_wide };
     // SAFETY: as the caller says.
     unsafe { wide(to, from, length) }
 }
@@ -473,7 +414,7 @@ pub(crate) fn space_map(
         }
         let arguments =
             [start, list.as_ptr() as u64, frames.len() as u64, protection.bits().into()];
-        mapped += space.change(OperationNumber::Map, arguments)? as usize;
+        mapped += space.change(number::MAP, arguments)? as usize;
     }
     Ok(mapped)
 }
@@ -481,7 +422,7 @@ pub(crate) fn space_map(
 /// Looks at the page at `address`. Returns it, with the number by which this component knows its frame, and the number of
 /// references to the frame.
 pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<(Page, u32)> {
-    let [word, references, _] = space.ask(OperationNumber::Query, [address, 0, 0, 0]).ok()?;
+    let [word, references, _] = space.ask(number::QUERY, [address, 0, 0, 0]).ok()?;
     let page = page_of(word);
     Some(match pools::shown_as(page.frame) {
         Some(frame) => (Page { frame, ..page }, pools::frame_references(frame)),
@@ -491,7 +432,7 @@ pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<(Page, u3
 
 /// Returns the number of the page of this component's memory at `address`, and the number of references to it.
 pub(super) fn own_page(address: usize) -> Option<(u32, u32)> {
-    let all = [NO_HANDLE, OperationNumber::OwnPage as u64, address as u64];
+    let all = [NO_HANDLE, number::OWN_PAGE, address as u64];
     // SAFETY: the call only looks.
     let [word, references, _] = unsafe { ask_with_memory(Call::Space, &all) }.ok()?;
     Some((page_of(word).frame, references as u32))
@@ -528,80 +469,7 @@ pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
     Trap::Syscall
 }
 
-pub(crate) fn extended_bytes() -> usize {
-    EXTENDED_BYTES.load(Relaxed)
-}
-
-pub(crate) fn extended_mask() -> u64 {
-    u64::from(REQUEST.load(Relaxed)).max(LEGACY_MASK)
-}
-
 pub(crate) fn report_moves(is_wanted: bool) {
     // The call cannot fail.
     let _ = ask(Call::ReportMoves, &[is_wanted.into()]);
-}
-
-/// The calling thread's extended state and segment bases, which are in the processor.
-#[derive(Debug)]
-pub(crate) struct Extended(());
-
-/// Returns the calling thread's state. The nucleus keeps it from the first time on.
-pub(crate) fn extended() -> Extended {
-    if !thread::has_state() {
-        let all = [NO_HANDLE, OperationNumber::Enter as u64];
-        // SAFETY: the call changes no memory.
-        let entered = unsafe { ask_with_memory(Call::Space, &all) };
-        assert!(entered.is_ok(), "no state of programs: {entered:?}");
-        thread::set_has_state();
-    }
-    Extended(())
-}
-
-impl Extended {
-    pub(crate) fn copy_out(&self, out: &mut [u8]) -> bool {
-        let Some(out) = out.get_mut(..extended_bytes()) else { return false };
-        let mut area = Area([0; PAGE_BYTES]);
-        // SAFETY: an aligned area; the processor has no more than its 4096 bytes for the request.
-        let is_saved = unsafe { skerry_save(area.0.as_mut_ptr(), REQUEST.load(Relaxed)) } == 0;
-        out.copy_from_slice(area.0.get(..out.len()).unwrap_or_default());
-        is_saved
-    }
-
-    pub(crate) fn copy_in(&self, image: &[u8]) -> bool {
-        let (bytes, mask) = (extended_bytes(), extended_mask());
-        if !xsave::is_valid(image, bytes, mask, MXCSR_MASK.load(Relaxed)) {
-            return false;
-        }
-        let mut area = Area([0; PAGE_BYTES]);
-        xsave::take_over(area.0.get_mut(..bytes).unwrap_or_default(), image);
-        // SAFETY: as above; the contents were checked.
-        unsafe { skerry_load(area.0.as_mut_ptr(), REQUEST.load(Relaxed)) == 0 }
-    }
-
-    pub(crate) fn reset(&self) {
-        // SAFETY: a whole area in its first state, which is only read.
-        unsafe { skerry_load(CLEAN.0.as_ptr().cast_mut(), REQUEST.load(Relaxed)) };
-    }
-
-    pub(crate) fn bases(&self) -> Bases {
-        let (fs, gs);
-        // SAFETY: the nucleus runs programs only where these instructions are.
-        unsafe {
-            asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs,
-                options(nostack, nomem, preserves_flags));
-        }
-        Bases { fs, gs }
-    }
-
-    pub(crate) fn set_bases(&self, bases: Bases) {
-        let acceptable = |base: u64| {
-            if base << 16 >> 16 == base || base >> 47 == 0x1_ffff { base } else { USER_END }
-        };
-        let (fs, gs) = (acceptable(bases.fs), acceptable(bases.gs));
-        // SAFETY: canonical; this world uses neither.
-        unsafe {
-            asm!("wrfsbase {}", "wrgsbase {}", in(reg) fs, in(reg) gs,
-                options(nostack, nomem, preserves_flags));
-        }
-    }
 }

@@ -72,29 +72,6 @@ impl Kept {
         }
     }
 
-    /// Loads FS only. The contents of GS are not secret here. Interrupts are off.
-    #[inline(always)]
-    pub fn load_fs(&self) {
-        if HAS_FSGSBASE.load(Relaxed) {
-            // SAFETY: looked at just now.
-            unsafe { self.load_fs_by_instruction() };
-        } else {
-            self.load();
-        }
-    }
-
-    /// Does [`Kept::load_fs`] by the instruction.
-    ///
-    /// # Safety
-    /// The processor [has FSGSBASE](has_fsgsbase).
-    #[inline(always)]
-    pub unsafe fn load_fs_by_instruction(&self) {
-        // SAFETY: there is such an instruction; canonical; the kernel does not use FS.
-        unsafe {
-            asm!("wrfsbase {}", in(reg) self.fs.load(Relaxed), options(nostack, preserves_flags));
-        }
-    }
-
     /// Saves the processor's bases. Without FSGSBASE they cannot have changed. Interrupts are off.
     #[inline]
     pub fn save(&self) {

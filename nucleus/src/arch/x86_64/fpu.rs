@@ -185,22 +185,6 @@ impl State {
         }
     }
 
-    /// Switches the registers to a state that is only bases, from another such state. Interrupts are off.
-    #[inline(always)]
-    pub fn follow(&self) {
-        self.bases.load_fs();
-    }
-
-    /// Does [`State::follow`] by the FSGSBASE instructions.
-    ///
-    /// # Safety
-    /// The processor [has FSGSBASE](bases::has_fsgsbase).
-    #[inline(always)]
-    pub unsafe fn follow_by_instruction(&self) {
-        // SAFETY: as the caller says.
-        unsafe { self.bases.load_fs_by_instruction() };
-    }
-
     /// Returns the segment bases. Only the state's thread calls this.
     pub fn bases(&self) -> Bases {
         let _off = NoInterrupts::new();

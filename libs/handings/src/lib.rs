@@ -13,7 +13,10 @@
 //! ```
 //! All operations are lock-free and allocate nothing. A mark is a bit of the frame's group and a bit of the group in
 //! `groups`; it only says that the frame's word is to be looked at. The mark is set after the word has changed and cleared
-//! before the word is looked at, so no dropped frame is missed (`tests/handings.rs`, with loom).
+//! before the word is looked at, so no dropped frame is missed (`tests/model.rs`, with loom).
+#![cfg_attr(not(any(test, loom)), no_std)]
+#![forbid(unsafe_code)]
+
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 #[cfg(not(loom))]
@@ -164,7 +167,6 @@ fn end_handings(word: &AtomicU64) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     fn dropped<const GROUPS: usize>(handings: &Handings<GROUPS>) -> Vec<(usize, u32)> {
         let mut all = Vec::new();

@@ -1,6 +1,6 @@
-//! Tests of the counts of handed frames with threads: every interleaving with loom (`RUSTFLAGS="--cfg loom" cargo test -p ipc
+//! Tests of the counts of handed frames with threads: every interleaving with loom (`RUSTFLAGS="--cfg loom" cargo test -p handings
 //! --release`), one run of each without.
-use ipc::Handings;
+use handings::Handings;
 #[cfg(loom)]
 use loom::{sync::Arc, sync::atomic::AtomicU32, thread};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,0 +1,73 @@
+//! The answers of calls about spaces, taken out of their words (`calls::space` has the other direction).
+use calls::space::{ACCESSED, DIRTY, EXCEPTION, LARGE, PAGE_FAULT};
+use program::{Access, Page, Protection, Trap, Unshared};
+
+/// Returns the result of a `MakeWritable` that `number` stands for.
+pub(crate) const fn unshared_of(number: u64) -> Unshared {
+    match number {
+        0 => Unshared::Reused,
+        1 => Unshared::Copied,
+        _ => Unshared::Absent,
+    }
+}
+
+/// Unpacks `page_word`.
+pub(crate) fn page_of(word: u64) -> Page {
+    Page {
+        frame: (word >> 32) as u32,
+        protection: Protection::from_bits_truncate(word as u8),
+        is_accessed: word & ACCESSED != 0,
+        is_dirty: word & DIRTY != 0,
+        is_large: word & LARGE != 0,
+    }
+}
+
+/// Unpacks `trap_words`.
+#[inline]
+pub(crate) fn trap_of([kind, first, second]: [u64; 3]) -> Trap {
+    match kind & 0xff {
+        PAGE_FAULT => {
+            let access = match kind >> 8 & 0xff {
+                0 => Access::Read,
+                1 => Access::Write,
+                _ => Access::Execute,
+            };
+            Trap::PageFault { address: first, access, is_present: kind >> 16 != 0 }
+        }
+        EXCEPTION => Trap::Exception { vector: first as u8, error_code: second },
+        _ => Trap::Kicked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use calls::space::{page_word, trap_words, unshared_number};
+
+    #[test]
+    fn pages_and_traps_survive_their_words() {
+        for bits in 0..64u8 {
+            let is = |bit: u8| bits & bit != 0;
+            let protection = Protection::from_bits_truncate(bits & 7);
+            let (is_accessed, is_dirty, is_large) = (is(8), is(16), is(32));
+            let frame = u32::MAX - u32::from(bits);
+            let page = Page { frame, protection, is_accessed, is_dirty, is_large };
+            assert_eq!(page_of(page_word(&page)), page);
+            for access in [Access::Read, Access::Write, Access::Execute] {
+                let address = u64::MAX / u64::from(bits + 1);
+                let trap = Trap::PageFault { address, access, is_present: is(1) };
+                assert_eq!(trap_of(trap_words(trap)), trap);
+            }
+            let trap = Trap::Exception { vector: bits, error_code: u64::from(bits) << 40 };
+            assert_eq!(trap_of(trap_words(trap)), trap);
+        }
+        assert_eq!(trap_of(trap_words(Trap::Kicked)), Trap::Kicked);
+    }
+
+    #[test]
+    fn results_of_unsharing_survive_their_numbers() {
+        for unshared in [Unshared::Reused, Unshared::Copied, Unshared::Absent] {
+            assert_eq!(unshared_of(unshared_number(unshared)), unshared);
+        }
+    }
+}
