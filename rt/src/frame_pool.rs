@@ -1,10 +1,10 @@
 //! Pools of frames that a component may read by their numbers.
 //!
-//! A client in the kernel world keeps contents in frames of a [`FramePool`], which it shows to a component once. Afterwards the
-//! number of a frame is enough for the component to read it in place.
+//! A client keeps contents in frames of a [`FramePool`], which it shows to a component once. Afterwards the number of a frame, as
+//! other components know it ([`Frame::partner_id`]), is enough for the component to read it in place.
 //!
 //! ```text
-//! client (kernel world)                        component (process world)
+//! client (kernel or process world)             component (process world)
 //! FramePool::new                               .
 //! sends region() read-only, and first()  --->  attach_pool
 //! take, write, keep
@@ -49,12 +49,13 @@ pub fn pool_usage() -> PoolUsage {
 }
 
 /// Frames of one region, which the pool and users of single frames share. A frame of a pool is never exclusive
-/// ([`Frame::exclusive`]), because the pool has a reference too, and it may outlive the pool. Components of the process world have
-/// none.
+/// ([`Frame::exclusive`]), because the pool has a reference too, and it may outlive the pool.
 #[derive(Debug)]
 pub struct FramePool {
     region: Region,
     first: u32,
+    /// The number by which other components know the first frame.
+    known_as: u32,
     pages: usize,
     /// The page from which the next search starts.
     cursor: AtomicUsize,
@@ -73,28 +74,32 @@ impl FramePool {
         registry.try_reserve(1).map_err(|_| NoMemory)?;
         let (region, first) = world::memory::pool_new(pages)?;
         registry.push((first, pages));
-        Ok(FramePool { region: Region(region), first, pages, cursor: AtomicUsize::new(0) })
+        let (region, known_as) = (Region(region), world::memory::partner_number(first));
+        Ok(FramePool { region, first, known_as, pages, cursor: AtomicUsize::new(0) })
     }
     /// Returns the pool's memory, to be sent to the component without the right to write
     /// ([`Derivation::new`](crate::message::Derivation::new) with no rights; the pool is readable until that is dropped).
     pub fn region(&self) -> &Region {
         &self.region
     }
-    /// Returns the number of the first frame. Those of the others follow one by one.
+    /// Returns the number by which other components know the first frame. Those of the others follow one by one.
     pub fn first(&self) -> FrameId {
-        FrameId(self.first)
+        FrameId(self.known_as)
     }
     /// Returns the number of frames.
     pub fn pages(&self) -> usize {
         self.pages
     }
-    /// Returns another reference to the frame of that number, or `None` if it is not the pool's. The caller knows that the frame
-    /// is in use, because [`FramePool::take`] may give any other frame to another thread at the same time.
+    /// Returns another reference to the frame that other components know by that number, or `None` if it is not the pool's. The
+    /// caller knows that the frame is in use, because [`FramePool::take`] may give any other frame to another thread at the same
+    /// time.
     pub fn get(&self, id: FrameId) -> Option<Frame> {
-        let is_here = (id.0.wrapping_sub(self.first) as usize) < self.pages;
+        let page = id.0.wrapping_sub(self.known_as);
+        let is_here = (page as usize) < self.pages;
         is_here.then(|| {
-            world::memory::frame_retain(id.0);
-            Frame::from_counted(id)
+            let frame = self.first + page;
+            world::memory::frame_retain(frame);
+            Frame::from_counted(FrameId(frame))
         })
     }
     /// Takes a frame to which only the pool has a reference. Returns `None` if there is none now. No two threads get the same

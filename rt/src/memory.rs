@@ -140,14 +140,12 @@ impl Frame {
         #[cfg(target_os = "none")]
         self.0
     }
-    /// Returns the number by which other components know the frame. It is [`Frame::id`], except for an own frame of the process
-    /// world. Cost as a system call: one for the first frame of a pool, in the process world.
+    /// Returns the number by which other components know the frame: the one that goes into messages and rings. It is
+    /// [`Frame::id`] in the kernel world, and in the process world for the frame of a client. Cost as a system call: one for the
+    /// first frame of a pool, in the process world.
     #[inline]
     pub fn partner_id(&self) -> FrameId {
-        #[cfg(all(target_os = "none", skerry_process))]
-        return FrameId(world::memory::partner_number(self.0.0));
-        #[cfg(not(all(target_os = "none", skerry_process)))]
-        self.id()
+        FrameId(world::memory::partner_number(self.0.0))
     }
     /// Returns the number by which the back end knows this reference.
     #[cfg(not(target_os = "none"))]
@@ -158,16 +156,16 @@ impl Frame {
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }
-    /// Returns the frame of that number, which the party that names it lends to this component's devices and keeps as long as it
+    /// Returns the frame that other components know by that number, which the party that names it lends to this component's devices and keeps as long as it
     /// is used. A frame of an attached pool ([`attach_pool`]) can be read. The memory of any other is not here: it has no slice
     /// and no bytes. Neither can be written: a write has no effect. (In the host world it is the client's own frame.) Returns
     /// `None` if no frame that is lent can have that number. Components of the kernel world pass each other frames, not numbers.
     #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
     pub fn lent(id: FrameId) -> Option<Frame> {
-        world::memory::frame_lent(id.0).then(|| Frame(id))
+        world::memory::frame_lent(id.0).map(|number| Frame(FrameId(number)))
     }
-    /// Returns the frame of that number, which a client hands over: it keeps the frame until [`take_released`] told it that this
+    /// Returns the frame that other components know by that number, which a client hands over: it keeps the frame until [`take_released`] told it that this
     /// component has dropped all references. The frame is as one of [`Frame::lent`]. Returns `None` if no attached pool has such
     /// a frame.
     #[cfg(any(not(target_os = "none"), skerry_process))]

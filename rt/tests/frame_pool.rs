@@ -36,11 +36,28 @@ fn a_pools_region_is_the_memory_of_its_frames() {
 }
 
 #[test]
+fn other_components_know_a_frame_by_another_number() {
+    let pool = attached(2);
+    let theirs = pool.get(FrameId(pool.first().0 + 1)).unwrap();
+    assert_eq!(theirs.partner_id(), FrameId(pool.first().0 + 1));
+    let lent = Frame::lent(theirs.partner_id()).unwrap();
+    let handed = Frame::handed(theirs.partner_id()).unwrap();
+    assert!(lent == theirs && handed == theirs);
+    assert_eq!(handed.partner_id(), theirs.partner_id(), "it goes back by the same number");
+    // A number that is the component's own means nothing to others.
+    assert!(Frame::lent(theirs.id()).is_none() && Frame::handed(theirs.id()).is_none());
+    assert!(pool.get(theirs.id()).is_none());
+    assert_eq!(memory::attach_pool(pool.region().clone(), theirs.id()), Err(NoMemory));
+}
+
+#[test]
 fn each_frame_is_taken_once_until_it_is_dropped() {
     let pool = FramePool::new(5).unwrap();
     let all: Vec<Frame> = std::iter::from_fn(|| pool.take()).collect();
     assert_eq!(all.iter().map(Frame::id).collect::<BTreeSet<_>>().len(), 5);
-    assert!(all.iter().all(|frame| frame.references() == 2 && pool.get(frame.id()).is_some()));
+    assert!(
+        all.iter().all(|frame| frame.references() == 2 && pool.get(frame.partner_id()).is_some())
+    );
     let kept = all[3].clone();
     drop(all);
     let again: Vec<Frame> = std::iter::from_fn(|| pool.take()).collect();
@@ -103,7 +120,7 @@ fn a_handed_frame_is_read_in_place_and_never_written() {
     let pool = attached(2);
     let theirs = pool.take().unwrap();
     theirs.write(10, b"contents");
-    let mut frame = Frame::handed(theirs.id()).unwrap();
+    let mut frame = Frame::handed(theirs.partner_id()).unwrap();
     let mut back = [0; 8];
     assert_eq!((frame.read(10, &mut back), &back), (8, b"contents"));
     assert_eq!((frame.write(10, b"x"), frame.exclusive().is_none()), (0, true));
@@ -118,13 +135,13 @@ fn a_handed_frame_is_read_in_place_and_never_written() {
 fn a_frame_is_released_with_the_last_reference_of_the_component() {
     let pool = attached(3);
     let theirs = pool.take().unwrap();
-    let frame = Frame::handed(theirs.id()).unwrap();
-    let again = Frame::handed(theirs.id()).unwrap();
+    let frame = Frame::handed(theirs.partner_id()).unwrap();
+    let again = Frame::handed(theirs.partner_id()).unwrap();
     let clone = frame.clone();
     drop((frame, again));
     assert_eq!((released(), clone.references()), (vec![], 2));
     drop(clone);
-    assert_eq!(released(), [(theirs.id(), 2)]);
+    assert_eq!(released(), [(theirs.partner_id(), 2)]);
     assert_eq!(released(), []);
 }
 
@@ -132,9 +149,9 @@ fn a_frame_is_released_with_the_last_reference_of_the_component() {
 fn threads_of_a_component_share_its_pools_and_others_do_not() {
     let pool = attached(1);
     let theirs = pool.take().unwrap();
-    let id = theirs.id();
+    let (own, id) = (theirs.id(), theirs.partner_id());
     let (sender, receiver) = mpsc::channel();
-    let read = move || sender.send(Frame::handed(id).is_some_and(|frame| frame.id() == id));
+    let read = move || sender.send(Frame::handed(id).is_some_and(|frame| frame.id() == own));
     thread::spawn("reader", Policy::default(), move || read().unwrap()).unwrap();
     assert!(receiver.recv().unwrap());
     let other = std::thread::spawn(move || (Frame::handed(id).is_none(), released()));
@@ -148,7 +165,7 @@ fn a_frame_that_its_client_dropped_too_early_is_noticed() {
     let pool = FramePool::new(1).unwrap();
     memory::attach_pool(pool.region().clone(), pool.first()).unwrap();
     let other = Frame::zeroed().unwrap();
-    assert!(Frame::handed(other.id()).is_none());
+    assert!(Frame::handed(other.partner_id()).is_none());
     let frame = Frame::handed(pool.first()).unwrap();
     // The pool's own reference and that of the attached region are gone with the threads of the component.
     host::detach_pools();

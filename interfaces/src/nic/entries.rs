@@ -182,7 +182,7 @@ impl ForthEntry {
         let first = packet.segments.len().min(FIRST);
         entry.count = first as u8;
         let encode = |segment: &PacketSegment| SegmentEntry {
-            frame: segment.frame.id().0,
+            frame: segment.frame.partner_id().0,
             offset: segment.offset as u16,
             length: segment.length as u16,
         };

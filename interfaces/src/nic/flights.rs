@@ -359,13 +359,16 @@ impl Flights {
         let mut count = 0;
         for (entry, number) in said.iter_mut().zip(&self.lending) {
             let Some(slot) = self.buffers.get_mut(*number as usize) else { break };
-            let Some(frame) = slot.frame.as_ref().map(Frame::id) else { break };
+            let Some((frame, known)) = slot.frame.as_ref().map(|it| (it.id(), it.partner_id()))
+            else {
+                break;
+            };
             if slot.lent != Some(frame) {
                 let before = slot.lent.take();
                 self.returns.extend(before.map(|frame| Loan { frame, is_written: true }));
                 self.loans.push(Loan { frame, is_written: true });
             }
-            *entry = BufferEntry { number: *number, frame: frame.0 };
+            *entry = BufferEntry { number: *number, frame: known.0 };
             count += 1;
         }
         if !self.returns.is_empty() {

@@ -145,7 +145,7 @@ pub trait FrameSource: Send + Sync {
     /// # Errors
     /// [`NoMemory`]; `out` is as before.
     fn allocate(&self, count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory>;
-    /// Returns the frame of that number, if it is one of these.
+    /// Returns the frame that other components know by that number, if it is one of these.
     fn find(&self, id: FrameId) -> Option<Frame>;
 }
 
@@ -159,7 +159,7 @@ pub fn copy_to_source(
 ) -> Result<(), NoMemory> {
     let mut bytes = alloc::vec![];
     for segment in segments {
-        if source.find(segment.frame.id()).is_some() {
+        if source.find(segment.frame.partner_id()).is_some() {
             continue;
         }
         let mut made = Vec::with_capacity(1);

@@ -25,6 +25,8 @@ const CHUNKS: usize = 2048;
 const WORDS: usize = PAGE_BYTES / 8;
 /// Flag of the number of a frame that was handed.
 const VIEW: u32 = 1 << 30;
+/// Flag of the number by which other components know a frame. So a test finds code that confuses the numbers.
+const PARTNER: u32 = 1 << 29;
 
 struct FrameChunk {
     words: Box<[AtomicU64]>,
@@ -178,6 +180,16 @@ fn references(frame: u32) -> &'static AtomicU32 {
     &chunk.references[page]
 }
 
+/// Returns the number by which other components know a frame, or the frame of which it is a view.
+pub(crate) fn partner_number(frame: u32) -> u32 {
+    plain(frame) | PARTNER
+}
+
+/// Returns the number of the frame that other components know by `number`; `None` if that is no such number.
+fn own_number(number: u32) -> Option<u32> {
+    (number & (VIEW | PARTNER) == PARTNER).then_some(number & !PARTNER)
+}
+
 /// Returns the number of the frame of which `frame` may be a view.
 pub(crate) fn plain(frame: u32) -> u32 {
     frame & !VIEW
@@ -278,7 +290,7 @@ pub(crate) fn frame_claim(frame: u32) -> bool {
 pub(crate) fn pool_attach(region: RegionHandle, first: u32) -> Result<(), NoMemory> {
     may_allocate()?;
     match region {
-        RegionHandle::PoolRun(run) if run.first == first => {
+        RegionHandle::PoolRun(run) if Some(run.first) == own_number(first) => {
             control::attach(run);
             Ok(())
         }
@@ -286,8 +298,10 @@ pub(crate) fn pool_attach(region: RegionHandle, first: u32) -> Result<(), NoMemo
     }
 }
 
-/// Hands `frame` over. Returns the view, or `None` if no attached pool has the frame or its client has dropped it.
-pub(crate) fn frame_handed(frame: u32) -> Option<u32> {
+/// Hands over the frame that is known as `number`. Returns the view, or `None` if no attached pool has the frame or its client
+/// has dropped it.
+pub(crate) fn frame_handed(number: u32) -> Option<u32> {
+    let frame = own_number(number)?;
     if !control::is_attached(frame) || !is_live(frame) {
         return None;
     }
@@ -299,10 +313,9 @@ pub(crate) fn frame_handed(frame: u32) -> Option<u32> {
 /// Calls `report` with each handed frame that the component has dropped since, and how often it was handed.
 pub(crate) fn take_released(report: &mut impl FnMut(u32, u32)) {
     for run in control::attached() {
-        place(run.first)
-            .0
-            .handings
-            .take_dropped(&mut |page, count| report(run.first + page as u32, count));
+        place(run.first).0.handings.take_dropped(&mut |page, count| {
+            report(partner_number(run.first + page as u32), count)
+        });
     }
 }
 
@@ -331,10 +344,14 @@ pub(crate) fn release_all(frames: impl IntoIterator<Item = u32>) {
     frames.into_iter().for_each(frame_release);
 }
 
-/// Adds a reference to a frame that has one already. Returns `false` if it has none.
-pub(crate) fn frame_lent(frame: u32) -> bool {
+/// Adds a reference to the frame that is known as `number`, which has one already. Returns its own number; `None` if there is no
+/// such frame.
+pub(crate) fn frame_lent(number: u32) -> Option<u32> {
+    let frame = own_number(number)?;
     let count_up = |now: u32| (now > 0).then_some(now + 1);
-    is_live(frame) && references(frame).try_update(AcqRel, Relaxed, count_up).is_ok()
+    let is_counted =
+        is_live(frame) && references(frame).try_update(AcqRel, Relaxed, count_up).is_ok();
+    is_counted.then_some(frame)
 }
 
 /// Returns the number of references; of a view, the component's and one of its client.

@@ -295,12 +295,12 @@ pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
     Ok(frame)
 }
 
-/// Returns whether `frame` can be the number of a lent frame, and counts it if its pool is attached. Whether any other was lent
-/// is checked when a device reaches it.
+/// Returns the number of a lent frame, if `frame` can be one, and counts it if its pool is attached. Whether any other was lent is
+/// checked when a device reaches it.
 #[inline]
-pub(crate) fn frame_lent(frame: u32) -> bool {
+pub(crate) fn frame_lent(frame: u32) -> Option<u32> {
     retain_lent(frame);
-    is_lent(frame)
+    is_lent(frame).then_some(frame)
 }
 
 /// Adds a reference. A lent frame that is in no attached pool is not counted: its client keeps it until it is told that the
@@ -440,28 +440,28 @@ pub(super) fn show(frame: u32) -> Option<u64> {
     }
     let (word, bit) = bit(frame, |pool| &pool.shown);
     if word.load(Relaxed) & bit == 0 {
-        note_number(frame)?;
+        nucleus_number(frame)?;
         word.fetch_or(bit, AcqRel);
     }
     Some(own_words(frame).as_ptr() as u64)
 }
 
-/// Returns the number by which other components know a frame, to which the caller has a reference.
+/// Returns the number by which other components know a frame, to which the caller has a reference. A frame of a client is known
+/// to it by the same number.
+#[inline]
 pub(crate) fn partner_number(frame: u32) -> u32 {
-    let (index, page) = place(frame);
-    let known = if is_lent(frame) { None } else { note_number(frame).and_then(|()| pool(index)) };
-    known.map_or(frame, |pool| pool.number.load(Relaxed).wrapping_add(page as u32))
+    if is_lent(frame) { frame } else { nucleus_number(frame).unwrap_or(frame) }
 }
 
-/// Asks for the number by which spaces know the pool of `frame`, once.
-fn note_number(frame: u32) -> Option<()> {
+/// Returns the nucleus's number of an own frame. Asks for that of its pool once; `None` if the component runs no programs.
+fn nucleus_number(frame: u32) -> Option<u32> {
     let (index, page) = place(frame);
     let pool = pool(index)?;
     if pool.number.load(Relaxed) == 0 {
         let (number, _) = user::own_page(own_words(frame).as_ptr() as usize)?;
         pool.number.store(number.wrapping_sub(page as u32), Relaxed);
     }
-    Some(())
+    Some(pool.number.load(Relaxed).wrapping_add(page as u32))
 }
 
 /// Returns the own frame that spaces know by `number`.

@@ -192,7 +192,7 @@ pub(crate) fn put_parts(
     let count = u16::try_from(segments.len()).unwrap_or(u16::MAX);
     body.extend_from_slice(&count.to_le_bytes());
     for PacketSegment { frame, offset, length } in segments {
-        let frame = if is_reached(frame) { frame.id().0 } else { INLINE };
+        let frame = if is_reached(frame) { frame.partner_id().0 } else { INLINE };
         let part = PartEntry { frame, offset: *offset as u16, length: *length as u16 };
         body.extend_from_slice(part.as_bytes());
     }

@@ -96,7 +96,7 @@ proptest! {
             match part {
                 PartBytes::Frame(id, from, bytes) => {
                     assert!(is_reached(frame));
-                    assert_eq!((id, from, bytes), (frame.id(), *offset, *length));
+                    assert_eq!((id, from, bytes), (frame.partner_id(), *offset, *length));
                 }
                 PartBytes::Inline(bytes) => {
                     assert!(!is_reached(frame));

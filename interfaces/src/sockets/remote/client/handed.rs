@@ -85,6 +85,7 @@ pub(super) struct Returned {
 
 #[derive(Default)]
 struct HandedFrames {
+    /// The frames by the numbers by which the stack knows them.
     frames: BTreeMap<FrameId, HandedFrame>,
     packets: u64,
     /// Stacks that everything was taken back from.
@@ -119,7 +120,7 @@ impl Handed {
         for PacketSegment { frame, .. } in segments {
             let made =
                 || HandedFrame { frame: frame.clone(), count: 0, buffer: None, is_kept: true };
-            all.frames.entry(frame.id()).or_insert_with(made).count += 1;
+            all.frames.entry(frame.partner_id()).or_insert_with(made).count += 1;
         }
         Handing { dead: all.dead }
     }
@@ -135,7 +136,7 @@ impl Handed {
             if all.dead != handing.dead {
                 return Vec::new();
             }
-            segments.iter().filter_map(|part| all.take_back(part.frame.id(), 1)).collect()
+            segments.iter().filter_map(|part| all.take_back(part.frame.partner_id(), 1)).collect()
         };
         frames.into_iter().filter_map(HandedFrame::returned).collect()
     }
@@ -150,7 +151,7 @@ impl Handed {
             let place = [place, pieces];
             let piece =
                 PieceOf { packet: number, place, offset, length, checksum, segmentation, delivery };
-            let (id, frame) = (buffer.frame.id(), buffer.frame);
+            let (id, frame) = (buffer.frame.partner_id(), buffer.frame);
             let buffer = Some(LentBuffer { card, number: buffer.number, piece });
             let handed = HandedFrame { frame, count: 1, buffer, is_kept: false };
             all.frames.insert(id, handed);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     fn ids(packet: &Received) -> Vec<FrameId> {
-        packet.pieces().map(|piece| piece.buffer.frame.id()).collect()
+        packet.pieces().map(|piece| piece.buffer.frame.partner_id()).collect()
     }
 
     fn numbers(returned: &Returned) -> Vec<(u32, Vec<u32>)> {
@@ -283,7 +284,7 @@ mod tests {
         let frame = Frame::zeroed().unwrap();
         let payload: Vec<PacketSegment> =
             [0, 8].map(|offset| PacketSegment { frame: frame.clone(), offset, length: 8 }).into();
-        let count = || handed.0.lock().frames.get(&frame.id()).map(|one| one.count);
+        let count = || handed.0.lock().frames.get(&frame.partner_id()).map(|one| one.count);
         let before = handed.hand(&payload);
         handed.take_all_back();
         let after = handed.hand(&payload);
