@@ -466,6 +466,8 @@ fn nucleus_number(frame: u32) -> Option<u32> {
 
 /// Returns the own frame that spaces know by `number`.
 pub(super) fn shown_as(number: u32) -> Option<u32> {
+    // No pool is unmapped meanwhile.
+    let _lists = LISTS.lock();
     (0..POOLS as u16).find_map(|index| {
         let pool = pool(index)?;
         let page = number.wrapping_sub(pool.number.load(Relaxed));
