@@ -65,7 +65,8 @@ impl FramePool {
     /// Makes a pool of `pages` frames of zeroes, contiguous in memory.
     ///
     /// # Errors
-    /// [`NoMemory`], also if no contiguous run is free, for no pages, and for more than [`POOL_PAGES`].
+    /// [`NoMemory`], also if no contiguous run is free, for no pages, for more than [`POOL_PAGES`], and in the process world if the
+    /// component may not run programs.
     pub fn new(pages: usize) -> Result<FramePool, NoMemory> {
         if !(1..=POOL_PAGES).contains(&pages) {
             return Err(NoMemory);
@@ -107,10 +108,9 @@ impl FramePool {
     /// see it. The search starts behind the frame that was taken last, and looks at each frame once; no lock is taken.
     pub fn take(&self) -> Option<Frame> {
         let start = self.cursor.load(Relaxed);
-        let page = (start..self.pages).chain(0..start.min(self.pages)).find(|&page| {
-            let frame = self.first + page as u32;
-            world::memory::frame_references(frame) == 1 && world::memory::frame_claim(frame)
-        })?;
+        let page = (start..self.pages)
+            .chain(0..start.min(self.pages))
+            .find(|&page| world::memory::frame_claim(self.first + page as u32))?;
         // Another thread may set it back; then frames in use are looked at again.
         self.cursor.store(page + 1, Relaxed);
         Some(Frame::from_counted(FrameId(self.first + page as u32)))
@@ -120,6 +120,9 @@ impl FramePool {
 impl Drop for FramePool {
     fn drop(&mut self) {
         REGISTRY.lock().retain(|(first, _)| *first != self.first);
+        // In other worlds the references are the region's.
+        #[cfg(all(target_os = "none", skerry_process))]
+        world::pool_end(self.first, self.pages);
     }
 }
 

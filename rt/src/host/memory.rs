@@ -283,7 +283,8 @@ pub(crate) fn pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory> {
 
 /// Adds a reference to `frame` if it has exactly one. Returns whether it did.
 pub(crate) fn frame_claim(frame: u32) -> bool {
-    references(frame).compare_exchange(1, 2, AcqRel, Relaxed).is_ok()
+    let references = references(frame);
+    references.load(Relaxed) == 1 && references.compare_exchange(1, 2, AcqRel, Relaxed).is_ok()
 }
 
 /// Makes the frames of `region` readable as handed ones, for the threads of the calling one's component.

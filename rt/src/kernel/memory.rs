@@ -38,7 +38,8 @@ pub(crate) fn pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory> {
 
 /// Adds a reference to `frame` if it has exactly one. Returns whether it did.
 pub(crate) fn frame_claim(frame: u32) -> bool {
-    references(frame).compare_exchange(1, 2, Acquire, Relaxed).is_ok()
+    let references = references(frame);
+    references.load(Acquire) == 1 && references.compare_exchange(1, 2, Acquire, Relaxed).is_ok()
 }
 
 /// Returns the number by which other components know the frame: the same.

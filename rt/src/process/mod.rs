@@ -1,9 +1,7 @@
 //! The process world: rt in an isolated component, by kernel calls (`libs/calls`).
 //!
-//! Each family of operations has one file; the signatures are the same in every world. Operations that this
-//! world does not have yet are declared in `absent`, and components that use one do not link. The heap and the
-//! pools have a lock each, the list of threads consists of atomics, and the nucleus guards everything else.
-pub(crate) mod absent;
+//! Each family of operations has one file; the signatures are the same in every world. The heap, the pools and the
+//! runs have a lock each, the list of threads consists of atomics, and the nucleus guards everything else.
 mod answers;
 mod attached;
 mod call;
@@ -16,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod message;
 mod pools;
 mod port;
+mod runs;
 mod start;
 pub(crate) mod system;
 pub(crate) mod thread;
@@ -26,6 +25,9 @@ pub(crate) mod window;
 
 pub(crate) use crate::machine::{entropy_add, power_down};
 use ::calls::Call;
+// `memory` imports the operations on runs by this name.
+use runs as absent;
+pub(crate) use runs::pool_end;
 pub(crate) use trace::{last as trace_last, point as trace_point};
 
 /// The greatest number of bytes that one call gives.

@@ -11,8 +11,10 @@
 //! counts its references, of which [`REGION_REFERENCES`] are the region's. Such a page waits until [`collect`] finds that no
 //! program has it any more.
 //!
-//! The lock `rt.pools` guards the lists; it is taken after that of the heap. Counts and contents are atomics. An own frame
-//! cannot be sent: no other component and no device reaches it.
+//! The pages of a *run* ([`super::runs`]) are for other components to read. So its [`Pool`] is elsewhere, and its pages are in no
+//! list: they are claimed by their counts.
+//!
+//! The lock `rt.pools` guards the lists and the tables; it is taken after that of the heap. Counts and contents are atomics.
 use super::{
     attached,
     call::{Handle, ask},
@@ -24,7 +26,7 @@ use crate::{
     memory::fill_each,
     sync::{LockClass, Mutex},
 };
-use calls::Call;
+use calls::{Call, NO_HANDLE};
 use core::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -55,6 +57,8 @@ static POOLS_CLASS: LockClass = LockClass::new("rt.pools");
 
 /// Addresses of the pools; 0 for none.
 static TABLE: [AtomicUsize; POOLS] = [const { AtomicUsize::new(0) }; POOLS];
+/// Addresses of the pools' pages: those of the pools, except for a run ([`super::runs`]); 0 for none.
+static PAGES: [AtomicUsize; POOLS] = [const { AtomicUsize::new(0) }; POOLS];
 static LISTS: Mutex<Lists> = Mutex::new(&POOLS_CLASS, Lists { first: NONE, empty: 0 });
 /// Frames of all pools, and those of them that are free.
 static FRAMES: AtomicUsize = AtomicUsize::new(0);
@@ -62,13 +66,14 @@ static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Number of pages that wait for programs to unmap them.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// The first page of a pool. All but the counts changes only under the lock.
+/// The first page of a pool, or the page beside a run. All but the counts changes only under the lock.
 #[repr(C)]
 struct Pool {
     /// Number of references to each page.
     counts: [AtomicU32; POOL_FRAMES],
     /// The next free page behind each free page.
     links: [AtomicU16; POOL_FRAMES],
+    /// The region's handle; [`NO_HANDLE`] for a run.
     handle: AtomicU64,
     /// Pages of the region.
     pages: AtomicU16,
@@ -121,7 +126,7 @@ pub(crate) fn is_lent(frame: u32) -> bool {
 }
 
 /// Returns the reference count of an own frame, to which the caller has a reference.
-fn count(frame: u32) -> &'static AtomicU32 {
+pub(super) fn count(frame: u32) -> &'static AtomicU32 {
     let (index, page) = place(frame);
     let found = pool(index).and_then(|pool| pool.counts.get(page));
     found.unwrap_or_else(|| panic!("there is no frame {frame:#x}"))
@@ -130,8 +135,9 @@ fn count(frame: u32) -> &'static AtomicU32 {
 /// Returns the words of an own frame, to which the caller has a reference.
 fn own_words(frame: u32) -> &'static [AtomicU64; WORDS] {
     let (index, page) = place(frame);
-    let Some(base) = pool(index) else { panic!("there is no frame {frame:#x}") };
-    let at = core::ptr::from_ref(base).expose_provenance() + page * PAGE_BYTES;
+    let first = PAGES.get(usize::from(index)).map_or(0, |first| first.load(Acquire));
+    assert!(first != 0, "there is no frame {frame:#x}");
+    let at = first + page * PAGE_BYTES;
     // SAFETY: a page of the pool, which stays mapped while the page is in use; words that several threads write are atomics.
     unsafe { &*core::ptr::with_exposed_provenance(at) }
 }
@@ -160,6 +166,11 @@ impl Pool {
         Some((page, is_zero))
     }
 
+    /// Returns whether its pages are a run, which other components may read.
+    fn is_run(&self) -> bool {
+        self.handle.load(Relaxed) == NO_HANDLE
+    }
+
     fn is_full(&self) -> bool {
         self.free.load(Relaxed) == NONE && self.fresh.load(Relaxed) >= self.pages.load(Relaxed)
     }
@@ -183,7 +194,7 @@ impl Lists {
 
     /// Makes a pool of at most `pages` pages, of fewer if the nucleus has no such run.
     fn make(&mut self, mut pages: usize) -> Result<(), NoMemory> {
-        let index = TABLE.iter().position(|place| place.load(Relaxed) == 0).ok_or(NoMemory)?;
+        let index = free_index()?;
         let (address, handle, taken) = loop {
             let bytes = pages * PAGE_BYTES;
             let made = memory::may_take(bytes)
@@ -196,14 +207,13 @@ impl Lists {
         };
         // The pool keeps it until `give_back`.
         core::mem::forget(taken);
-        TABLE.get(index).ok_or(NoMemory)?.store(address, Release);
-        let pool = pool(index as u16).ok_or(NoMemory)?;
+        let pool = enter(index, address, address)?;
         pool.handle.store(handle, Relaxed);
         pool.pages.store(pages as u16, Relaxed);
         pool.free.store(NONE, Relaxed);
         pool.fresh.store(1, Relaxed);
         pool.next.store(self.first, Relaxed);
-        self.first = index as u16;
+        self.first = index;
         self.empty += 1;
         FRAMES.fetch_add(pages - 1, Relaxed);
         FREE.fetch_add(pages - 1, Relaxed);
@@ -213,6 +223,10 @@ impl Lists {
     /// Frees a page that has no references.
     fn free(&mut self, index: u16, page: usize) {
         let Some(pool) = pool(index) else { return };
+        if pool.is_run() {
+            pool.used.fetch_sub(1, Relaxed);
+            return;
+        }
         let was_full = pool.is_full();
         if let Some(link) = pool.links.get(page) {
             link.store(pool.free.load(Relaxed), Relaxed);
@@ -254,9 +268,7 @@ impl Lists {
     fn give_back(&mut self, index: u16, pool: &'static Pool) {
         let pages = usize::from(pool.pages.load(Relaxed));
         let handle = Handle(pool.handle.load(Relaxed));
-        if let Some(place) = TABLE.get(usize::from(index)) {
-            place.store(0, Release);
-        }
+        remove(index);
         self.empty -= 1;
         FRAMES.fetch_sub(pages - 1, Relaxed);
         FREE.fetch_sub(pages - 1, Relaxed);
@@ -264,6 +276,49 @@ impl Lists {
         drop(handle);
         drop(Taken::already(pages * PAGE_BYTES));
     }
+}
+
+/// Returns the index of a pool to be made.
+fn free_index() -> Result<u16, NoMemory> {
+    let index = TABLE.iter().position(|place| place.load(Relaxed) == 0);
+    index.map(|index| index as u16).ok_or(NoMemory)
+}
+
+/// Enters a pool at a free index: zeroes at `address`, for the pages from `first`.
+fn enter(index: u16, address: usize, first: usize) -> Result<&'static Pool, NoMemory> {
+    let place = usize::from(index);
+    PAGES.get(place).ok_or(NoMemory)?.store(first, Release);
+    TABLE.get(place).ok_or(NoMemory)?.store(address, Release);
+    pool(index).ok_or(NoMemory)
+}
+
+fn remove(index: u16) {
+    let places = [&TABLE, &PAGES].map(|table| table.get(usize::from(index)));
+    places.into_iter().flatten().for_each(|place| place.store(0, Release));
+}
+
+/// Enters the run of `pages` pages from address `first`, with a reference to each. `counts` is the address of a page of zeroes.
+/// Both stay mapped until [`leave_run`]. Returns the number of the first frame.
+pub(super) fn enter_run(counts: usize, first: usize, pages: usize) -> Result<u32, NoMemory> {
+    let _lists = LISTS.lock();
+    let index = free_index()?;
+    let pool = enter(index, counts, first)?;
+    pool.handle.store(NO_HANDLE, Relaxed);
+    pool.pages.store(pages as u16, Relaxed);
+    pool.used.store(pages as u16, Relaxed);
+    pool.counts.iter().take(pages).for_each(|count| count.store(1, Release));
+    Ok(number(index, 0))
+}
+
+/// Removes the run whose first frame is `first`, if no frame of it is in use. Returns whether it is removed.
+pub(super) fn leave_run(first: u32) -> bool {
+    let _lists = LISTS.lock();
+    let (index, _) = place(first);
+    let is_unused = pool(index).is_some_and(|pool| pool.used.load(Relaxed) == 0);
+    if is_unused {
+        remove(index);
+    }
+    is_unused
 }
 
 /// Returns the pages of a new pool.
@@ -347,7 +402,7 @@ fn release_own(frame: u32) {
     assert!(before > 0, "a free frame was counted down");
     if before == 1 {
         let (index, page) = place(frame);
-        if is_set(frame, |pool| &pool.shown) && !take_back(frame) {
+        if !is_back(frame) {
             return wait(frame);
         }
         LISTS.lock().free(index, page);
@@ -454,7 +509,7 @@ pub(crate) fn partner_number(frame: u32) -> u32 {
 }
 
 /// Returns the nucleus's number of an own frame. Asks for that of its pool once; `None` if the component runs no programs.
-fn nucleus_number(frame: u32) -> Option<u32> {
+pub(super) fn nucleus_number(frame: u32) -> Option<u32> {
     let (index, page) = place(frame);
     let pool = pool(index)?;
     if pool.number.load(Relaxed) == 0 {
@@ -495,6 +550,11 @@ fn take_back(frame: u32) -> bool {
         word.fetch_and(!bit, AcqRel);
     }
     is_free
+}
+
+/// Returns whether a frame, to which no references are left here but those of its pool, was not shown or is taken back.
+pub(super) fn is_back(frame: u32) -> bool {
+    !is_set(frame, |pool| &pool.shown) || take_back(frame)
 }
 
 /// Lets a shown frame wait until no program has it.
