@@ -261,7 +261,6 @@ impl<T: Traffic> Link<T> {
     }
 
     /// Returns the bell at which the driver waits for room.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(crate) fn driver_room_bell(&self) -> Bell {
         self.rings.back.producer_bell()
     }

@@ -1,19 +1,12 @@
-//! Clients of isolated components that lend their frames to them: disks, cards, network stacks. The last are of the kernel
-//! world: a process has no pools of frames that others read.
-#[cfg(not(skerry_process))]
-use crate::clients::RequiredComponent;
-use crate::clients::{Remote, connect};
+//! Clients of isolated components that lend their frames to them: disks, cards, network stacks.
+use crate::clients::{Remote, RequiredComponent, connect};
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use interfaces::{
     AttachError,
     block::{Block, BlockControlClient, BlockProxy},
+    call::Caller,
     nic::{Nic, NicControlClient, NicProxy},
     overdue::Check,
-    supervisor::Services,
-};
-#[cfg(not(skerry_process))]
-use interfaces::{
-    call::Caller,
     sockets::{
         Network,
         remote::{
@@ -21,6 +14,7 @@ use interfaces::{
             mail::{MailChannel, MailControlClient},
         },
     },
+    supervisor::Services,
 };
 
 impl Remote for BlockProxy {
@@ -53,7 +47,6 @@ impl Remote for NicProxy {
     }
 }
 
-#[cfg(not(skerry_process))]
 impl Remote for NetworkProxy {
     fn name(&self) -> String {
         "inet".into()
@@ -88,7 +81,6 @@ pub(crate) fn nics(services: &Arc<dyn Services>, name: &'static str) -> Vec<Arc<
     nics.into_iter().map(|nic| nic as Arc<dyn Nic>).collect()
 }
 
-#[cfg(not(skerry_process))]
 /// Returns the network stacks of component `name`, if it is isolated. Their clients use `nics` for them.
 pub(crate) fn networks(
     services: &Arc<dyn Services>,

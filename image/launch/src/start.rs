@@ -94,7 +94,6 @@ impl Offers {
             "clock" => self.clocks.extend(clients::clocks(services, name)),
             "entropy" => self.entropy.extend(clients::entropy(services, name)),
             "nic" => self.nics.extend(lenders::nics(services, name)),
-            #[cfg(not(skerry_process))]
             "network" => {
                 self.networks.extend(lenders::networks(services, name, self.nics.clone()));
             }

@@ -133,7 +133,6 @@ impl Outbox {
         self.waiting.is_empty()
     }
     /// Drops everything.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }
@@ -176,7 +175,6 @@ impl RecordRead {
         Ok(!self.is_open)
     }
     /// Forgets the cells of a record that is not whole.
-    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(crate) fn clear(&mut self) {
         self.is_open = false;
         self.body.clear();
@@ -210,13 +208,7 @@ pub(crate) enum PartBytes<'b> {
     /// A part of a frame.
     Frame(FrameId, u32, u32),
     /// The bytes themselves.
-    Inline(
-        #[cfg_attr(
-            all(target_os = "none", skerry_process),
-            expect(dead_code, reason = "a client sends no bytes of its own")
-        )]
-        &'b [u8],
-    ),
+    Inline(&'b [u8]),
 }
 
 /// Takes the parts with which a body ends, and calls `take` for each, in order.

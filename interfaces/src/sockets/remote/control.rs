@@ -18,7 +18,6 @@ pub trait StackControl: Send + Sync {
     fn add_pool(&self, pool: Region, first: u32) -> Result<(), AttachError>;
 }
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod client {
     use super::*;
     use crate::{call::Caller, sockets::remote::StackServer};
@@ -97,7 +96,6 @@ mod server {
     }
 }
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use client::StackMessages;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use server::StackService;

@@ -15,7 +15,6 @@ mod calls;
 mod card;
 mod cells;
 mod channel;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod client;
 #[cfg(test)]
 mod codec_tests;
@@ -37,9 +36,7 @@ pub mod taps;
 mod tests;
 
 pub use channel::{ControlChannel, ControlHandler, DirectChannel, Post, Subjects, ask, subject};
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use client::{NetworkProxy, StackServer};
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use control::StackMessages;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use control::StackService;

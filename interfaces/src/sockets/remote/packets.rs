@@ -40,7 +40,6 @@ mod stack {
     }
 }
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod client {
     use super::{
         super::cells::{PartBytes, take_parts},
@@ -107,7 +106,6 @@ mod client {
 use super::cells::{PartBytes, put_parts, take_parts};
 use crate::{nic::PacketSegment, sockets::Payload};
 use alloc::{boxed::Box, vec::Vec};
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) use client::{take_datagram, take_packet, take_report};
 use rt::{memory::Frame, ring::Corrupt};
 #[cfg(any(not(target_os = "none"), skerry_process))]

@@ -6,14 +6,12 @@
 //!
 //! Notices of changes are numbered from 1 by the server and posted to the client as bytes, one after the other. The answer to a
 //! change tells the number of the last one, and the client waits until its observers have heard of that.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod client;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 mod server;
 #[cfg(test)]
 mod tests;
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use client::RemoteAdministration;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use server::AdministrationService;

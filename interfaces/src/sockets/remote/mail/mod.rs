@@ -18,14 +18,12 @@
 //! may have done it before it died, only what is idempotent is.
 //!
 //! The messages of one region are answered by one thread ([`crate::service::run`]), in the order in which they were sent.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod client;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 mod server;
 #[cfg(test)]
 mod tests;
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use client::MailChannel;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use server::MailService;
@@ -45,7 +43,6 @@ const REGION_BYTES: usize = PLACES * PLACE_BYTES;
 /// Bytes of a request, at most: enough for a frame of 64 KiB.
 const REQUEST_MAX: usize = 256 << 10;
 /// Bytes of an answer, at most: some 200,000 sockets.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 const ANSWER_MAX: usize = 64 << 20;
 /// The ticket of no exchange.
 const NO_TICKET: u64 = 0;

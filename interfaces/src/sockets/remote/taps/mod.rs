@@ -9,14 +9,12 @@
 //! failure  tap 64 | 1 | SocketError
 //! ```
 //! A filter is the client's affair, in its `FrameTap`, as it is without messages.
-#[cfg(not(all(target_os = "none", skerry_process)))]
 mod client;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 mod server;
 #[cfg(test)]
 mod tests;
 
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub use client::RemoteTaps;
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use server::TapService;
