@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 use interfaces::{
+    block::RunningDriver,
     call::Caller,
     introduction::{Cause, Complaints, ComplaintsClient, Introduction, MACHINE, Presence},
     supervisor::{Listener, Services},
@@ -35,6 +36,15 @@ struct Partner {
     /// The presence of which the listeners were told.
     told: Presence,
     listeners: Vec<Arc<dyn Listener>>,
+}
+
+impl Partner {
+    fn generation(&self) -> Option<u64> {
+        match self.presence {
+            Presence::Started(generation) => Some(generation),
+            Presence::GivenUp => None,
+        }
+    }
 }
 
 /// Makes the machine known to rt. In other worlds rt knows it.
@@ -176,15 +186,14 @@ impl Services for Introductions {
         self.generation(name).is_some()
     }
     fn generation(&self, name: &str) -> Option<u64> {
-        self.with(name, |partner| match partner.presence {
-            Presence::Started(generation) => Some(generation),
-            Presence::GivenUp => None,
-        })?
+        self.with(name, |partner| partner.generation())?
     }
-    fn running(&self, name: &str) -> interfaces::block::RunningDriver {
-        let generation = self.generation(name);
-        let window = self.with(name, |partner| partner.window.clone()).unwrap_or_default();
-        interfaces::block::RunningDriver { generation, window }
+    fn running(&self, name: &str) -> RunningDriver {
+        let running = self.with(name, |partner| RunningDriver {
+            generation: partner.generation(),
+            window: partner.window.clone(),
+        });
+        running.unwrap_or_default()
     }
     fn blame(&self, name: &str, cause: &str) {
         log::warn!("{name}: {cause}");
@@ -203,7 +212,11 @@ impl Services for Introductions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interfaces::{introduction::ComplaintsServer, service};
+    use interfaces::{
+        introduction::{ComplaintsServer, IntroductionClient, IntroductionServer},
+        service,
+    };
+    use rt::{device::Loan, host, memory::Frame};
     use std::{sync::mpsc, thread};
 
     /// A listener that notes what it is told, and complains of every successor.
@@ -264,6 +277,31 @@ mod tests {
         }
         assert_eq!(*notes.0.lock().unwrap(), ["started", "given up"]);
         assert!(!known.wait_for_service("uart"));
+    }
+
+    #[test]
+    fn frames_are_lent_by_the_window_that_came_with_the_latest_start() {
+        let (known, endpoint) = (Arc::new(introduced("virtio-blk")), Endpoint::new().unwrap());
+        let right = endpoint.badged(1).unwrap();
+        let supervisor = IntroductionClient::new(Caller::new(right, 0, Some(COMPLAIN_NS)));
+        let serves = known.clone();
+        thread::spawn(move || service::run(&endpoint, &[IntroductionServer::new("", serves)]));
+        let windows = [(); 2].map(|()| host::recording_window());
+        let (name, frame) = (Name::cut("virtio-blk"), Frame::zeroed().unwrap());
+        let loan = Loan { frame: frame.id(), is_written: false };
+        for (generation, window) in (1..).zip(&windows) {
+            assert!(!host::is_lent(window, loan));
+            assert_eq!(supervisor.call_lend(name, window.clone()), Ok(Some(())));
+            let presence = Presence::Started(generation);
+            assert_eq!(supervisor.call_changed(name, presence), Ok(Some(())));
+            let running = known.running("virtio-blk");
+            running.window.lend(&[loan]).unwrap();
+            assert_eq!(running.generation, Some(generation));
+            assert!(host::is_lent(window, loan));
+        }
+        assert_eq!(supervisor.call_lend(Name::cut("rtc"), windows[0].clone()), Ok(None));
+        supervisor.call_changed(name, Presence::GivenUp).unwrap();
+        assert_eq!(known.running("virtio-blk").generation, None);
     }
 
     #[test]
