@@ -117,7 +117,8 @@ impl Domain {
             self.unmap(start, region.bytes() / PAGE);
             self.uncharge(charged);
             drop(mapped);
-            if region.is_charged_to(&self.quota) {
+            // Only programs keep pages of a region beyond its handle.
+            if self.grants.can_run && region.is_charged_to(&self.quota) {
                 self.programs.retire(&region);
             }
         }

@@ -30,7 +30,8 @@ fn address() -> u16 {
 
 /// Starts a domain that was granted the disk and runs `code`.
 fn start(address: u16, code: &[u8]) -> Arc<Domain> {
-    let granted = Grants { functions: [PciAddress(address)].into(), ..domains::grants(0) };
+    let functions = [PciAddress(address)].into();
+    let granted = Grants { functions, can_use_dma: true, ..domains::grants(0) };
     let domain = Domain::new("test", granted).expect("no memory for a domain");
     domain
         .load(IMAGE_BASE, 1, code, Protection::READ | Protection::EXECUTE)
@@ -151,6 +152,25 @@ fn structure(address: u16, kind: u32) -> ((Registers, usize), usize) {
     }
     let bar = device::map_bar(address, read(at + 4, 1) as u8).expect("a BAR");
     ((bar, read(at + 8, 4) as usize), read(at + 16, 4) as usize)
+}
+
+/// Tests that a driver that closes its buffers may make others: 20 times 8 pages, which its grant of 64 does not hold at once.
+pub fn closed_buffers_are_given_back() {
+    const BUFFER_BYTES: u64 = 8 * 4096;
+    // mov ebp, 20; 1: DmaAllocate; test eax, eax; jnz 2f; mov rdi, rdx; Close; dec ebp; jnz 1b; 2: ud2
+    let code = [
+        &opens(address())[..],
+        &[0xbd, 20, 0, 0, 0],
+        &domains::first(BUFFER_BYTES),
+        &domains::does(Call::DmaAllocate),
+        &[0x85, 0xc0, 0x75, 14, 0x48, 0x89, 0xd7],
+        &domains::does(Call::Close),
+        &[0xff, 0xcd, 0x75, 0xe2, 0x0f, 0x0b],
+    ]
+    .concat();
+    let end = start(address(), &code).wait_end(None).expect("an end");
+    assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
+    assert_eq!(end.registers.rbp, 0, "a buffer was refused: {}", end.registers.rax);
 }
 
 /// Tests that a frame is reached only while it is lent and only as it is lent, and that a component whose device aims

@@ -57,6 +57,7 @@ const TESTS: &[(&str, fn())] = &[
     ("idle time is anybody's", shares::idle_time_is_anybodys),
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
     ("a device reaches what is lent to it", devices::only_what_is_lent_is_reached),
+    ("closed buffers are given back", devices::closed_buffers_are_given_back),
     ("a device raises only its own interrupts", devices::only_its_own_interrupts_are_raised),
     ("registers are no memory to the kernel", devices::registers_are_no_memory),
     ("a domain does not reach its device's message table", devices::message_table_is_not_mapped),
