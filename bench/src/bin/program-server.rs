@@ -308,6 +308,10 @@ mod component {
             let body = move || {
                 let space = with_code(&code);
                 user::reset_extended();
+                for bad in [1 << 47, 1 << 63, 0xffff_7fff_ffff_ffff] {
+                    user::set_bases(Bases { fs: bad, gs: bad });
+                    assert_eq!(user::bases(), Bases { fs: USER_END, gs: USER_END });
+                }
                 user::set_bases(Bases { fs: index + 1, gs: 77 + index });
                 let mut context = start();
                 for round in 0..30 {

@@ -13,7 +13,10 @@ use core::{
     },
     sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed},
 };
-use x86::xsave::{self, LEGACY_BYTES, LEGACY_MASK};
+use x86::{
+    paging::is_canonical,
+    xsave::{self, LEGACY_BYTES, LEGACY_MASK},
+};
 
 // Of `x86::usercopy`.
 unsafe extern "sysv64" {
@@ -139,9 +142,7 @@ impl Extended {
     }
 
     pub(crate) fn set_bases(&self, bases: Bases) {
-        let acceptable = |base: u64| {
-            if base << 16 >> 16 == base || base >> 47 == 0x1_ffff { base } else { USER_END }
-        };
+        let acceptable = |base| if is_canonical(base) { base } else { USER_END };
         let (fs, gs) = (acceptable(bases.fs), acceptable(bases.gs));
         // SAFETY: canonical; this world uses neither.
         unsafe {
