@@ -97,13 +97,22 @@ impl Tally {
         if !seen_end {
             self.count(suite, Err(format!("it did not end\n{}", tail(output, 40))));
         } else if output.contains("test result: FAILED") {
-            let parts = failure_parts(output);
-            println!("FAILED in {suite}\n{}", indented(&parts));
-            if let Some((_, why)) = self.failures.get_mut(reported) {
-                *why = format!("{why}\n{}", head(&parts, REPEATED_LINES));
+            println!("FAILED in {suite}\n{}", indented(&failure_parts(output)));
+            for (name, why) in &mut self.failures[reported..] {
+                let test = name.strip_prefix(suite).and_then(|name| name.strip_prefix(": "));
+                let report = head(report_of(output, test.unwrap_or(name)), REPEATED_LINES);
+                *why = format!("{why}\n{report}");
             }
         }
     }
+}
+
+/// The part of a libtest output that holds what the failed test wrote and its panic's message.
+fn report_of<'o>(output: &'o str, test: &str) -> &'o str {
+    let begin = format!("---- {test} stdout ----\n");
+    let report = output.split_once(&begin).map_or("", |(_, report)| report);
+    let end = ["\n---- ", "\nfailures:\n"].iter().filter_map(|end| report.find(end)).min();
+    &report[..end.unwrap_or(report.len())]
 }
 
 fn number_before(text: &str, word: &str) -> usize {
@@ -146,11 +155,13 @@ mod tests {
     #[test]
     fn a_failure_tells_what_the_process_of_the_test_said() {
         let mut tally = Tally::default();
-        let output = "test a ... ok\ntest b ... panicked at b.rs:1:\nit is 3\nFAILED\ntest c ... FAILED\n\nfailures:\nb, c\ntest result: FAILED. 1 passed; 2 failed;";
+        let output = "test a ... ok\ntest b ... panicked at b.rs:1:\nit is 3\nFAILED\ntest c ... FAILED\n\nfailures:\n\n\
+            ---- b stdout ----\nof b\n\n---- c stdout ----\nof c\n\nfailures:\n    b\n    c\n\n\
+            test result: FAILED. 1 passed; 2 failed;";
         tally.count_libtest("suite", output);
-        let failures = [("suite: b", "panicked at b.rs:1:\nit is 3\nb, c"), ("suite: c", "")];
-        for ((name, why), (wanted, head)) in tally.failures.iter().zip(failures) {
-            assert_eq!((name.as_str(), why.starts_with(head)), (wanted, true), "{why}");
+        let failures = [("suite: b", "panicked at b.rs:1:\nit is 3\nof b"), ("suite: c", "\nof c")];
+        for ((name, why), (wanted, all)) in tally.failures.iter().zip(failures) {
+            assert_eq!((name.as_str(), why.trim_end()), (wanted, all));
         }
     }
 
