@@ -132,8 +132,6 @@ impl Window {
 /// The right to lend frames to a domain's devices.
 #[derive(Clone, Debug)]
 pub struct Lender {
-    /// The domain's memory.
-    pub to: Lending,
     /// The loans by this right.
     pub loans: Arc<Loans>,
     derivation: Option<Arc<Derivation>>,
@@ -147,7 +145,7 @@ impl Default for Lender {
 
 impl From<Lending> for Lender {
     fn from(to: Lending) -> Lender {
-        Lender { loans: Arc::new(Loans::new(to.clone())), to, derivation: None }
+        Lender { loans: Arc::new(Loans::new(to)), derivation: None }
     }
 }
 
@@ -204,7 +202,7 @@ impl Capability {
             Capability::Region(region) => region.can_write &= rights & MAY_WRITE != 0,
             Capability::Window(window) => window.rights &= rights,
             // Each holder has its own loans.
-            Capability::Lender(lender) => *lender = lender.to.clone().into(),
+            Capability::Lender(lender) => *lender = lender.loans.to.clone().into(),
             _ => {}
         }
         let place = copy.derivation()?;

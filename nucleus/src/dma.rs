@@ -74,7 +74,8 @@ impl Drop for Late {
 /// A client's loans to devices. When this is dropped they are taken back.
 #[derive(Debug)]
 pub struct Loans {
-    to: Lending,
+    /// The memory of the devices.
+    pub to: Lending,
     /// Number of loans of each frame that is lent.
     frames: PreemptLock<BTreeMap<u32, u32>>,
 }

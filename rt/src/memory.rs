@@ -156,18 +156,19 @@ impl Frame {
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }
-    /// Returns the frame that other components know by that number, which the party that names it lends to this component's devices and keeps as long as it
-    /// is used. A frame of an attached pool ([`attach_pool`]) can be read. The memory of any other is not here: it has no slice
-    /// and no bytes. Neither can be written: a write has no effect. (In the host world it is the client's own frame.) Returns
-    /// `None` if no frame that is lent can have that number. Components of the kernel world pass each other frames, not numbers.
+    /// Returns the frame that other components know by that number. The component that names it lends it to this one's
+    /// devices and keeps it as long as it is used. A frame of an attached pool ([`attach_pool`]) can be read. The memory of
+    /// any other is not here: it has no slice and no bytes. Neither can be written: a write has no effect. (In the host
+    /// world it is the client's own frame.) Returns `None` if no frame that is lent can have that number. Components of the
+    /// kernel world pass each other frames, not numbers.
     #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
     pub fn lent(id: FrameId) -> Option<Frame> {
         world::memory::frame_lent(id.0).map(|number| Frame(FrameId(number)))
     }
-    /// Returns the frame that other components know by that number, which a client hands over: it keeps the frame until [`take_released`] told it that this
-    /// component has dropped all references. The frame is as one of [`Frame::lent`]. Returns `None` if no attached pool has such
-    /// a frame.
+    /// Returns the frame that other components know by that number. A client that hands it over keeps it until
+    /// [`take_released`] told the client that this component has dropped all references. The frame is as one of
+    /// [`Frame::lent`]. Returns `None` if no attached pool has such a frame.
     #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
     pub fn handed(id: FrameId) -> Option<Frame> {

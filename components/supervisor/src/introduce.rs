@@ -46,9 +46,11 @@ pub(crate) fn listener(
     let process = IntroductionClient::new(Caller::new(endpoint.clone(), 0, Some(TELL_NS)));
     let rights = Arc::new(Lendings(Mutex::new(&RIGHTS, Vec::new())));
     for partner in &partners {
-        let (process, partner_, rights) = (process.clone(), partner.clone(), rights.clone());
-        let messenger = Messenger { process, partner: partner_, rights };
-        partner.listen(Arc::new(messenger));
+        partner.listen(Arc::new(Messenger {
+            process: process.clone(),
+            partner: partner.clone(),
+            rights: rights.clone(),
+        }));
     }
     let complaints = Endpoint::new()?;
     let (hears, accused) = (complaints.clone(), partners.clone());

@@ -331,7 +331,7 @@ impl Keeper {
     fn ended(&self, ending: Ending, refused: &[(&'static str, u32)]) {
         let name = self.plan.name;
         let at = ending.at;
-        // Whoever waits for the change may take the machine down.
+        // A thread that waits for the change may take the machine down.
         if self.now.lock().asked.is_none() {
             log::warn!("{name}: {}", ending.cause);
             ending.backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));

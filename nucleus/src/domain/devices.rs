@@ -149,7 +149,7 @@ impl Domain {
             return Err(Status::Refused);
         }
         if call == Call::PciOpen {
-            pci::open(address, self.window.as_deref())?;
+            pci::open(address, self.lending.window.as_deref())?;
             // Faults of the previous owner are handled first, so that they are not taken for those of the new one.
             judge_all();
             let mut owners = OWNERS.lock();

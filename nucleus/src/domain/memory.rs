@@ -91,7 +91,7 @@ impl Domain {
                 self.programs.give_back_retired();
                 let charge = Charge::new(&self.quota, pages)?;
                 let mut buffer = DmaBuffer::charged(pages * PAGE, charge)?;
-                if let Some(window) = self.window.as_ref().filter(|_| is_dma) {
+                if let Some(window) = self.lending.window.as_ref().filter(|_| is_dma) {
                     buffer.keep(buffer.lend(window)?);
                 }
                 let device_address = buffer.device_address();
@@ -161,7 +161,7 @@ impl Domain {
     /// Lends the memory that outlives this domain to its devices, if `handle` names that.
     fn lend_kept(&self, handle: u64, buffer: &Region) -> Done {
         let is_kept = handle == KEPT && self.grants.can_use_dma && !buffer.is_given();
-        let window = self.window.as_ref().filter(|_| is_kept);
+        let window = self.lending.window.as_ref().filter(|_| is_kept);
         if let Some(window) = window.filter(|_| self.taken.lock().kept.is_none()) {
             let loan = buffer.lend(window)?;
             self.taken.lock().kept = Some(loan);

@@ -64,8 +64,7 @@ pub struct Domain {
     name: String,
     space: Space,
     grants: Grants,
-    /// The memory that its PCI functions reach; `None` without an IOMMU.
-    window: Option<Arc<Window>>,
+    /// The memory that its PCI functions reach.
     lending: Lending,
     held: SpinLock<Table>,
     /// Counted up when a capability is removed, which invalidates threads' cached copies of the table.
@@ -125,8 +124,7 @@ impl Domain {
             name: String::from(name),
             space,
             grants,
-            lending: Lending::new(window.clone()),
-            window,
+            lending: Lending::new(window),
             held: SpinLock::new(class!("nucleus.domain.held"), Table::new()),
             version: AtomicU32::new(0),
             unmapped: AtomicU32::new(0),

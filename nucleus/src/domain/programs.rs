@@ -198,7 +198,9 @@ impl Domain {
             SpaceOperation::MakeWritable(address, protection) => {
                 unshared_number(space.make_writable(address, protection)?) as usize
             }
-            SpaceOperation::Query(address) => return look_at(space, address),
+            SpaceOperation::Query(address) | SpaceOperation::OwnPage(address) => {
+                return look_at(space, address);
+            }
             SpaceOperation::Present(start, end, list, count) => {
                 self.list_present(space, (start, end), list, count)?
             }
@@ -214,7 +216,7 @@ impl Domain {
                 return Ok([counts.resident(), counts.tables(), counts.tables_max()]
                     .map(|count| count as u64));
             }
-            SpaceOperation::Enter | SpaceOperation::OwnPage(_) => {
+            SpaceOperation::Enter => {
                 thread::enter_program(space);
                 0
             }
@@ -230,17 +232,15 @@ impl Domain {
         let words = self.own_pages(list, own, Protection::READ)?;
         let access =
             |word: &u64| if word & 1 != 0 { vtd::Access::Write } else { vtd::Access::Read };
-        let mut found = [0; PAGE_LIST_MAX];
-        let found = &mut found[..own.len()];
-        found.copy_from_slice(own);
         let lent = match is_back {
             0 => lender.loans.lend(own.iter().copied().zip(words.iter().map(access))),
-            _ => {
-                lender.loans.take_back(own);
-                Ok(())
-            }
+            _ => Ok(()),
         };
-        frames::release_all(found.iter().copied());
+        // A loan has references of its own.
+        frames::release_all(own.iter().copied());
+        if is_back != 0 {
+            lender.loans.take_back(own);
+        }
         Ok(lent?)
     }
 

@@ -135,12 +135,18 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     let running = unsafe { &mut *context.cast::<Running<'_>>() };
     while !running.domain.is_ending.load(Relaxed) && !running.caller.is_leaving {
         cpu::disable_interrupts();
-        match user::make_ready(&running.domain.space) {
-            None => return 1,
-            Some(_) => running.caller.kick(),
+        if is_ready() || user::make_ready(&running.domain.space).is_none() {
+            return 1;
         }
+        running.caller.kick();
     }
     0
+}
+
+/// Returns whether the calling thread may enter user mode at once: a component's thread runs in no other space than its
+/// component's and its programs'. Interrupts are off.
+fn is_ready() -> bool {
+    !percpu::ready_space().is_null()
 }
 
 /// Does the call of `NUMBER`, which has [`::calls::PLAIN`]. Returns how user mode was left, for `trapped`, or
@@ -169,8 +175,7 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
     let Running { registers, caller, .. } = running;
     calls::dispatch(caller, registers);
     cpu::disable_interrupts();
-    // A component's thread runs in no other space than its component's and its programs'.
-    if !percpu::ready_space().is_null() && !caller.is_leaving {
+    if is_ready() && !caller.is_leaving {
         // SAFETY: nothing here is to be dropped.
         unsafe { component::resume(registers, percpu::this().kernel_rsp.load(Relaxed)) }
     }

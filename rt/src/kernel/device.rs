@@ -26,7 +26,7 @@ use nucleus::arch::{iommu::Access, pci};
 pub(crate) type WindowHandle = nucleus::capability::Lender;
 
 pub(crate) fn window_holds_loans(window: &WindowHandle) -> bool {
-    window.to.window.is_some()
+    window.loans.to.window.is_some()
 }
 
 /// Returns every function of the machine.
@@ -59,12 +59,12 @@ pub(crate) fn frame_device_address(frame: u32) -> u64 {
 
 pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), NoMemory> {
     let access = |loan: &Loan| if loan.is_written { Access::Write } else { Access::Read };
-    let Some(window) = &window.to.window else { return Ok(()) };
+    let Some(window) = &window.loans.to.window else { return Ok(()) };
     window.lend(loans.iter().map(|loan| (loan.frame.0, access(loan))))
 }
 
 pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
-    if let Some(window) = &window.to.window {
+    if let Some(window) = &window.loans.to.window {
         window.take_back(loans.iter().map(|loan| loan.frame.0));
     }
 }

@@ -261,7 +261,7 @@ pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), N
 
 pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
     for some in loans.chunks(PAGE_LIST_MAX) {
-        // What a driver that has ended had is back already.
+        // The frames of a driver that has ended are back already.
         let _ = lend(window, some, 1);
     }
 }

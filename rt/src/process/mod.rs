@@ -25,8 +25,6 @@ pub(crate) mod window;
 
 pub(crate) use crate::machine::{entropy_add, power_down};
 use ::calls::Call;
-// `memory` imports the operations on runs by this name.
-use runs as absent;
 pub(crate) use runs::pool_end;
 pub(crate) use trace::{last as trace_last, point as trace_point};
 

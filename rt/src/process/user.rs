@@ -69,7 +69,7 @@ impl Counts {
 type Accessed = Result<(), Fault>;
 
 /// An access to a program's memory in place. Returns the number of bytes not done.
-type InPlace<'a> = &'a dyn Fn(*mut u8, usize, usize) -> usize;
+type InPlace<'a> = &'a dyn Fn(*mut u8, usize) -> usize;
 
 impl SpaceHandle {
     pub(crate) fn new() -> Result<SpaceHandle, NoMemory> {
@@ -83,12 +83,12 @@ impl SpaceHandle {
         Ok(SpaceHandle(Handle(space)))
     }
 
-    /// Does an operation that changes no memory of this component.
+    /// Does an operation. Only `COPY` changes memory of this component: that of which its caller gave the address.
     #[inline]
     fn ask(&self, operation: u64, arguments: [u64; 4]) -> Result<[u64; 3], Status> {
         let [first, second, third, fourth] = arguments;
         let all = [self.0.0, operation, first, second, third, fourth];
-        // SAFETY: as the caller says.
+        // SAFETY: the nucleus reads lists that are borrowed here; the memory that `access_remotely` gives is its callers'.
         unsafe { ask_with_memory(Call::Space, &all) }
     }
 
@@ -216,7 +216,7 @@ impl SpaceHandle {
         let done = if address >= USER_END.saturating_sub(length as u64) {
             0
         } else if self.is_current() {
-            length - in_place(address as *mut u8, 0, length)
+            length - in_place(address as *mut u8, length)
         } else {
             self.access_remotely(address, length, access, remote)
         };
@@ -252,7 +252,7 @@ impl SpaceHandle {
     #[inline]
     pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> Accessed {
         let own = out.as_mut_ptr();
-        let in_place = |user: *mut u8, _, length| {
+        let in_place = |user: *mut u8, length| {
             // SAFETY: `out` has that length; faults at the program's memory are fixed up.
             unsafe { copy(own, user, length) }
         };
@@ -263,7 +263,7 @@ impl SpaceHandle {
     #[inline]
     pub(crate) fn write(&self, address: u64, data: &[u8]) -> Accessed {
         let own = data.as_ptr();
-        let in_place = |user: *mut u8, _, length| {
+        let in_place = |user: *mut u8, length| {
             // SAFETY: as in `read`.
             unsafe { copy(user, own, length) }
         };
@@ -304,7 +304,7 @@ impl SpaceHandle {
                 (words.as_ptr().cast::<u8>().cast_mut().wrapping_add(offset), PAGE_BYTES - offset)
             })
         };
-        let in_place = |user: *mut u8, _, length: usize| {
+        let in_place = |user: *mut u8, length: usize| {
             let mut done = 0;
             while done < length {
                 let Some((own, room)) = at(done) else { break };
@@ -326,7 +326,7 @@ impl SpaceHandle {
 
     pub(crate) fn zero(&self, address: u64, length: usize) -> Accessed {
         static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
-        let in_place = |user: *mut u8, _, length| {
+        let in_place = |user: *mut u8, length| {
             // SAFETY: faults at the program's memory are fixed up.
             unsafe { skerry_zero(user, 0, length) }
         };
@@ -460,13 +460,12 @@ pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
             clobber_abi("sysv64"),
         );
     }
-    if status != RUN_SYSCALL {
-        assert!(status == Status::Ok as u64, "a program cannot be run: {:?}", Status::of(status));
-        thread::set_program_space(space.0.0);
-        return trap_of([first, second, third]);
-    }
     thread::set_program_space(space.0.0);
-    Trap::Syscall
+    if status == RUN_SYSCALL {
+        return Trap::Syscall;
+    }
+    assert!(status == Status::Ok as u64, "a program cannot be run: {:?}", Status::of(status));
+    trap_of([first, second, third])
 }
 
 pub(crate) fn report_moves(is_wanted: bool) {
