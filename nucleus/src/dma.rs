@@ -117,7 +117,16 @@ impl Loans {
             returned[count] = frame;
             count += 1;
         }
-        let returned = returned[..count].iter().copied();
+        self.release(returned[..count].iter().copied());
+    }
+
+    /// Takes back all loans, of which the driver says that its devices have none.
+    pub fn take_back_all(&self) {
+        let lent = core::mem::take(&mut *self.frames.lock());
+        self.release(each(&lent));
+    }
+
+    fn release(&self, returned: impl Iterator<Item = u32> + Clone) {
         match &self.to.window {
             Some(window) => window.take_back(returned),
             None => _ = frames::release_all(returned),
@@ -125,13 +134,15 @@ impl Loans {
     }
 }
 
+fn each(loans: &BTreeMap<u32, u32>) -> impl Iterator<Item = u32> + Clone {
+    loans.iter().flat_map(|(&frame, &loans)| repeat_n(frame, loans as usize))
+}
+
 impl Drop for Loans {
     fn drop(&mut self) {
-        let lent = core::mem::take(&mut *self.frames.lock());
-        let lent = lent.iter().flat_map(|(&frame, &loans)| repeat_n(frame, loans as usize));
         match &self.to.window {
-            Some(window) => window.take_back(lent),
-            None => self.to.late.0.lock().extend(lent),
+            Some(_) => self.take_back_all(),
+            None => self.to.late.0.lock().extend(each(&self.frames.lock())),
         }
     }
 }

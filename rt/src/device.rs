@@ -454,6 +454,12 @@ impl DmaWindow {
     pub fn take_back(&self, loans: &[Loan]) {
         world::device::window_take_back(&self.0, loans);
     }
+    /// Takes back all that a component lent by this right. Without an IOMMU nothing else keeps the devices from the frames, so the
+    /// caller makes sure that the driver has let go of them.
+    #[cfg(all(target_os = "none", not(skerry_process)))]
+    pub fn take_back_all(&self) {
+        world::device::window_take_back_all(&self.0);
+    }
     /// Returns whether a loan is a reference to its frame. Without an IOMMU it is none, and nothing is kept from the device.
     pub fn holds_loans(&self) -> bool {
         world::device::window_holds_loans(&self.0)

@@ -69,6 +69,10 @@ pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
     }
 }
 
+pub(crate) fn window_take_back_all(window: &WindowHandle) {
+    window.loans.take_back_all();
+}
+
 /// Reads the port, then writes the receipt. Nothing ends a component of the kernel world between
 /// the two.
 pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
