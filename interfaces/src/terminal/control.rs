@@ -15,7 +15,10 @@ pub struct PortDescription {
     pub is_console: bool,
 }
 
-/// The positions of a port's two streams, in bytes since its client began.
+/// The greatest position at which a client begins.
+pub(super) const POSITION_MAX: u64 = 1 << 47;
+
+/// The positions of a port's two streams, in bytes since its first client began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct Position {
     /// Bytes of input that the client has.
@@ -44,4 +47,8 @@ pub trait PortControl: Send + Sync {
     /// The ring of input has room again.
     #[idempotent]
     fn resume(&self) -> Option<()>;
+    /// The position of a client that begins behind an earlier one: the input that nobody took comes to it first. The driver
+    /// uses no rings.
+    #[idempotent]
+    fn position(&self) -> Option<Position>;
 }

@@ -31,7 +31,7 @@ pub trait PortSink: Send + Sync {
     fn broke(&self) {}
 }
 
-/// A port whose driver may die and be succeeded: it is known of each byte whether the device has it.
+/// A port whose driver, and whose client, may die and be succeeded: it is known of each byte whether the device has it.
 ///
 /// Data between a driver and its device is in memory that outlives the driver ([`rt::device::kept`]), so the
 /// successor continues where the driver stopped.
@@ -39,6 +39,9 @@ pub trait Resumable: Port {
     /// Continues for a client at `position`. Input that the client has is not offered again. Returns the position of
     /// output up to which the device has it. During the call no sink is set and no thread sends.
     fn pick_up(&self, position: Position) -> u64;
+    /// Returns the position behind the bytes that earlier clients took and sent. During the call no sink is set and no thread
+    /// sends.
+    fn position(&self) -> Position;
     /// Blocks until the device has all output that was sent.
     fn settle(&self);
 }

@@ -6,7 +6,7 @@
 //! lock, which guards all other state. The sink is called without locks, on the proxy's own thread.
 use super::{
     Port, PortSink,
-    control::{PortControl, PortControlClient, PortDescription},
+    control::{POSITION_MAX, PortControl, PortControlClient, PortDescription},
     entries::{self, Chunk, InputEntry, Output},
     state::{News, TerminalState},
 };
@@ -59,12 +59,24 @@ impl PortProxy {
         let link = Link::new(name, &STATE, entries::RINGS, TerminalState::new, on_corrupt)?;
         let (order, watch) = (Mutex::new(&ORDER, ()), Mutex::new(&WATCH, Watch::default()));
         let proxy = Arc::new(PortProxy { description, control, order, watch, link });
+        proxy.begin()?;
         proxy.restarted()?;
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: INPUT_NICE };
         let name = format!("{}/remote", description.name.as_str());
         thread::spawn(&name, policy, move || ours.take_input())?;
         Ok(proxy)
+    }
+
+    /// Takes the position behind that of an earlier client, which has ended.
+    fn begin(&self) -> Result<(), AttachError> {
+        self.control.detach().ok_or(AttachError::Lost)?;
+        let position = self.control.call_position()?.ok_or(AttachError::Lost)?;
+        if position.received.max(position.sent) > POSITION_MAX {
+            return Err(AttachError::Senseless);
+        }
+        self.link.lock().traffic.begin(position);
+        Ok(())
     }
 
     /// Gives the rings, and the output that the device does not have, to the successor of a driver that died and cannot

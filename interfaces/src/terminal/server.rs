@@ -87,6 +87,11 @@ impl PortControl for PortService {
         }
         Some(())
     }
+
+    fn position(&self) -> Option<Position> {
+        let session = self.session.lock();
+        session.is_none().then(|| self.port.position())
+    }
 }
 
 impl core::fmt::Debug for PortService {

@@ -93,6 +93,11 @@ impl TerminalState {
         ((self.in_ring > 0).then_some(self.done), self.accepted)
     }
 
+    /// Takes the positions of both streams at which the client begins.
+    pub(super) fn begin(&mut self, position: Position) {
+        self.position = position;
+    }
+
     /// Returns the positions of both streams.
     pub(super) fn position(&self) -> Position {
         self.position

@@ -1,5 +1,8 @@
 //! Tests of a port over rings: a model device, and drivers that die.
-use super::{Port, PortControlServer, PortProxy, PortService, PortSink, Position, Resumable};
+use super::{
+    Port, PortControl, PortControlClient, PortControlServer, PortProxy, PortService, PortSink,
+    Position, Resumable,
+};
 use crate::{AttachError, call::Caller, overdue::Check, service};
 use proptest::prelude::*;
 use rt::{host, message::Endpoint, time::Instant};
@@ -96,6 +99,10 @@ impl Resumable for Model {
     fn pick_up(&self, position: Position) -> u64 {
         *self.offered.lock().unwrap() = position.received as usize;
         self.line.output.lock().unwrap().len() as u64
+    }
+    fn position(&self) -> Position {
+        let sent = self.line.output.lock().unwrap().len() as u64;
+        Position { received: *self.offered.lock().unwrap() as u64, sent }
     }
     fn settle(&self) {}
 }
@@ -271,6 +278,41 @@ fn a_break_keeps_its_place_among_the_bytes() {
 }
 
 #[test]
+fn a_client_begins_behind_one_that_has_ended() {
+    let (endpoint, line) = (Endpoint::new().unwrap(), Arc::default());
+    let driver = Driver::start(&line, &endpoint);
+    let control = PortControlClient::new(Caller::new(endpoint.clone(), 0, None));
+    let first = connect(&endpoint);
+    assert_eq!(control.position(), None, "it has the rings of a client");
+    let sinks = [(); 2].map(|()| Arc::new(Sink::default()));
+    sinks.iter().for_each(|sink| sink.0.lock().unwrap().room = usize::MAX);
+    first.set_sink(sinks[0].clone());
+    driver.model.type_in(b"hello");
+    sinks[0].wait_until(|heard| heard.bytes == b"hello");
+    first.send(b"one");
+    first.drain();
+    control.detach().unwrap();
+    driver.model.type_in(b" world");
+    assert_eq!(control.position(), Some(Position { received: 5, sent: 3 }));
+    let second = connect(&endpoint);
+    second.set_sink(sinks[1].clone());
+    sinks[1].wait_until(|heard| heard.bytes == b" world");
+    second.send(b"two");
+    second.drain();
+    driver.kill();
+    let driver = Driver::start(&line, &endpoint);
+    second.restarted().unwrap();
+    second.send(b"three");
+    second.drain();
+    driver.model.type_in(b"!");
+    sinks[1].wait_until(|heard| heard.bytes == b" world!");
+    assert_eq!(*line.output.lock().unwrap(), b"onetwothree");
+    assert_eq!(sinks[0].0.lock().unwrap().bytes, b"hello");
+    [first, second].iter().for_each(|proxy| proxy.close());
+    driver.kill();
+}
+
+#[test]
 fn no_byte_is_lost_or_doubled_when_drivers_die() {
     let (endpoint, line) = (Endpoint::new().unwrap(), Arc::default());
     let mut driver = Driver::start(&line, &endpoint);
@@ -377,8 +419,9 @@ fn a_driver_that_lives_is_attached_again_and_repeats_nothing() {
     driver.kill();
 }
 
-/// A driver that writes these words into the rings, takes nothing, and answers `is_sending` with the flag.
-struct Liar(Vec<(usize, u64)>, u64, bool);
+/// A driver that writes these words into the rings, takes nothing, answers `is_sending` with the flag, and says that earlier clients
+/// took so much input.
+struct Liar(Vec<(usize, u64)>, u64, bool, u64);
 
 impl super::PortControl for Liar {
     fn describe(&self) -> Option<super::PortDescription> {
@@ -399,6 +442,21 @@ impl super::PortControl for Liar {
     fn resume(&self) -> Option<()> {
         None
     }
+    fn position(&self) -> Option<Position> {
+        Some(Position { received: self.3, sent: 0 })
+    }
+}
+
+#[test]
+fn a_driver_that_says_an_impossible_position_is_not_used() {
+    let endpoint = Endpoint::new().unwrap();
+    let at = endpoint.clone();
+    let served = PortControlServer::new("liar", Arc::new(Liar(Vec::new(), 0, false, u64::MAX)));
+    let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
+    let connected = PortProxy::new(Caller::new(endpoint.clone(), 0, None), Box::new(|| {}));
+    assert_eq!(connected.err(), Some(AttachError::Senseless));
+    endpoint.signal(1);
+    serving.join().unwrap();
 }
 
 #[test]
@@ -406,7 +464,7 @@ fn a_driver_that_takes_no_output_is_ended_unless_it_waits_for_its_device() {
     for is_sending in [true, false] {
         let endpoint = Endpoint::new().unwrap();
         let at = endpoint.clone();
-        let served = PortControlServer::new("liar", Arc::new(Liar(Vec::new(), 0, is_sending)));
+        let served = PortControlServer::new("liar", Arc::new(Liar(Vec::new(), 0, is_sending, 0)));
         let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
         let proxy =
             PortProxy::new(Caller::new(endpoint.clone(), 0, None), Box::new(|| {})).unwrap();
@@ -443,7 +501,7 @@ proptest! {
     ) {
         let endpoint = Endpoint::new().unwrap();
         let at = endpoint.clone();
-        let served = PortControlServer::new("liar", Arc::new(Liar(words, sent, false)));
+        let served = PortControlServer::new("liar", Arc::new(Liar(words, sent, false, 0)));
         let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
         let proxy = PortProxy::new(Caller::new(endpoint.clone(), 0, None), Box::new(|| {})).unwrap();
         let sink = Arc::new(Sink::default());

@@ -61,6 +61,17 @@ impl Ledger {
         position.sent + if ahead <= AHEAD_MAX { u64::from(ahead) } else { 0 }
     }
 
+    /// Returns the number of bytes that the chip was given, cut to 32 bits.
+    pub(crate) fn output_end(&self) -> u64 {
+        self.0.load64(SENT) >> 32
+    }
+
+    /// Returns the number of the last byte of input, cut to 32 bits.
+    pub(crate) fn input_end(&self) -> u64 {
+        let receipts = (0..INPUT_MAX).map(|at| self.0.load64(INPUT + at * 8));
+        receipts.map(|receipt| receipt >> 32).max().unwrap_or(0)
+    }
+
     /// Returns the input behind `position.received`.
     pub(crate) fn received(&self, position: Position) -> impl Iterator<Item = u8> {
         let numbers = (1..=INPUT_MAX as u64).map(move |behind| position.received + behind);

@@ -53,6 +53,8 @@ struct Input {
     pending: Vec<u8>,
     /// Number of bytes taken from the chip so far; unknown after an earlier driver until a client says it.
     received: Option<u64>,
+    /// Number of bytes that clients took so far; unknown as well.
+    taken: Option<u64>,
     /// Number of clients so far.
     clients: u64,
     is_told: bool,
@@ -111,9 +113,15 @@ impl Uart {
         ledger: Option<Ledger>,
     ) -> Option<Arc<Uart>> {
         let received = ledger.is_none().then_some(0);
-        let pending = Vec::with_capacity(INPUT_MAX);
-        let input =
-            Input { sink: None, pending, received, clients: 0, is_told: false, has_broken: false };
+        let input = Input {
+            sink: None,
+            pending: Vec::with_capacity(INPUT_MAX),
+            received,
+            taken: received,
+            clients: 0,
+            is_told: false,
+            has_broken: false,
+        };
         let port = Arc::new(Uart {
             name,
             chip,
@@ -212,6 +220,7 @@ impl Uart {
         let mut input = self.input.lock();
         // Only this thread adds to `pending`, so it is empty now, unless another client came meanwhile.
         if input.clients == clients {
+            input.taken = input.taken.map(|before| before + taken as u64);
             input.pending.extend(bytes.get(taken..).unwrap_or_default());
         }
         if input.has_broken && input.pending.is_empty() {
@@ -291,11 +300,18 @@ impl Resumable for Uart {
             input.pending.clear();
             input.pending.extend(ledger.received(position));
             input.received = Some(position.received + input.pending.len() as u64);
+            input.taken = Some(position.received);
             input.clients += 1;
         }
         let sent = ledger.sent(position);
         *self.output.lock() = sent;
         sent
+    }
+
+    fn position(&self) -> Position {
+        let Some(ledger) = &self.ledger else { return Position::default() };
+        let received = self.input.lock().taken.unwrap_or_else(|| ledger.input_end());
+        Position { received, sent: ledger.output_end() }
     }
 
     /// Does nothing: the chip has all that was sent.

@@ -230,6 +230,43 @@ fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
 }
 
 #[test]
+fn a_client_begins_behind_one_that_has_ended_whether_the_driver_was_restarted_or_not() {
+    let _machine = MACHINE.lock().unwrap();
+    let chip = Arc::new(ChipModel::default());
+    let _plugged = add_ports(0x2f8, 8, Some(3), chip.clone());
+    let kept = DmaBuffer::allocate(4 * ledger::BYTES).unwrap();
+    set_kept(Some(&kept));
+    let ports = probe();
+    let port = ports.first().unwrap();
+    assert_eq!(port.position(), Position::default());
+    port.pick_up(Position::default());
+    while chip.0.lock().unwrap().enabled & 1 == 0 {
+        std::thread::yield_now();
+    }
+    let sink = Sink::new(3);
+    port.set_sink(sink.clone());
+    chip.type_in(b"abcd");
+    sink.wait_for(b"abc");
+    port.send(b"printed");
+    // The port's thread notes what the sink took after it has told it.
+    while port.position().received < 3 {
+        std::thread::yield_now();
+    }
+    let position = Position { received: 3, sent: 7 };
+    assert_eq!(port.position(), position);
+    assert_eq!(port.pick_up(position), 7);
+    let another = Sink::new(3);
+    port.set_sink(another.clone());
+    another.wait_for(b"d");
+    end(ports);
+    let ports = probe();
+    let port = ports.first().unwrap();
+    assert_eq!(port.position(), Position { received: 4, sent: 7 });
+    end(ports);
+    set_kept(None);
+}
+
+#[test]
 fn a_break_is_told_behind_what_came_before_it_whoever_reads_the_status() {
     let _machine = MACHINE.lock().unwrap();
     for first in [0x2f8, 0x3f8] {

@@ -337,6 +337,11 @@ impl PortInput {
         }
     }
 
+    /// Returns the position of the first byte that was not handed over.
+    fn first(&self) -> u64 {
+        self.position + self.current.map_or(0, |(_, from)| from as u64)
+    }
+
     /// Notes that a client has all input before `received`; the input behind that is handed over
     /// next.
     fn pick_up(&mut self, received: u64) -> Result<(), Error> {
@@ -436,6 +441,11 @@ impl Resumable for ConsolePort {
             self.vector.wake();
         }
         self.output.lock().pick_up(position.sent)
+    }
+
+    fn position(&self) -> Position {
+        let received = self.input.lock().first();
+        Position { received, sent: self.output.lock().reached() }
     }
 
     fn settle(&self) {

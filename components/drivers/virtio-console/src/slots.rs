@@ -95,6 +95,11 @@ impl BufferSlots {
         marks.taken
     }
 
+    /// Returns the position up to which the device took output.
+    pub(crate) fn reached(&self) -> u64 {
+        self.marks.as_ref().map_or(0, |marks| marks.taken)
+    }
+
     /// Counts output that is discarded because the other end is closed.
     pub(crate) fn skip(&mut self, bytes: usize) {
         if let Some(marks) = &mut self.marks {
