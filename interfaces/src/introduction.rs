@@ -5,6 +5,7 @@
 //! introduce(name, presence, right to call)  ------------------>  ... of each component that it uses
 //! introduce("", ..., right to complain)     ------------------>
 //! introduce("machine", ..., right)          ------------------>  ... if it administers the machine ([`rt::machine`])
+//! introduce("supervisor", ..., right)       ------------------>  ... and these components, and itself ([`SupervisorControl`])
 //! lend(name, right to lend)                 ------------------>  ... of each component with devices that reach memory
 //! complete()                                ------------------>  it starts
 //! lend(name, right to lend)                 ------------------>
@@ -14,12 +15,17 @@
 //!
 //! The process answers at its own endpoint, as instance 0. A component that the machine does not need (a driver without devices)
 //! is not introduced. A restarted process is introduced to all components again.
+#[cfg(doc)]
+use crate::supervisor::SupervisorControl;
 use crate::wire::{Name, Text, Wire};
 use interfaces_macro::interface;
 use rt::{device::DmaWindow, message::Endpoint};
 
 /// The name by which the machine is introduced.
 pub const MACHINE: &str = "machine";
+
+/// The name by which the supervisor is introduced to a process that shows and controls components.
+pub const SUPERVISOR: &str = "supervisor";
 
 /// The reason for a complaint.
 pub type Cause = Text<120>;

@@ -1,9 +1,17 @@
 //! The supervisor of isolated components: its interface to those that show and control components, and to users of their
-//! services.
-use crate::block::RunningDriver;
-use crate::overdue::Check;
+//! services. A process that shows and controls components has a [`SupervisorProxy`].
+mod control;
+mod packed;
+
+pub use control::{
+    STATUS_PART_BYTES, SUPERVISOR_CONTROL_LAYOUT, SupervisorControl, SupervisorControlClient,
+    SupervisorControlServer, SupervisorProxy,
+};
+pub use packed::pack;
+
+use crate::{block::RunningDriver, overdue::Check, wire::Wire};
 use alloc::{string::String, sync::Arc, vec::Vec};
-use rt::{message::Endpoint, time::Instant, trace::TraceRecord};
+use rt::{message::Endpoint, time::Instant};
 
 /// A user of a component that is told of its restarts. It is called on a thread of the supervisor and must not block for
 /// long.
@@ -53,25 +61,25 @@ impl State {
 }
 
 /// The record of a component's end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Time of the end.
     pub at: Instant,
     /// Cause, in words.
     pub cause: String,
-    /// Registers of the thread that caused the end, by name; empty if no thread of the component did.
-    pub registers: Vec<(&'static str, u64)>,
+    /// Registers of the thread that caused the end, each as `name=value`; empty if no thread of the component did.
+    pub registers: Vec<String>,
     /// Its call stack: functions from the innermost outwards.
     pub backtrace: Vec<String>,
-    /// The system's last trace records at that time, oldest first.
-    pub trace: Vec<TraceRecord>,
+    /// The system's last trace records at that time, oldest first, each as a line.
+    pub trace: Vec<String>,
 }
 
 /// The present status of an isolated component.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its state.
     pub state: State,
     /// Time of its last start.
@@ -93,13 +101,13 @@ pub struct Status {
     /// Kernel calls that it has made since its last start.
     pub calls: u64,
     /// Kernel calls refused to it since boot, by name.
-    pub refused: Vec<(&'static str, u64)>,
+    pub refused: Vec<(String, u64)>,
     /// Its last ends, the latest first.
     pub endings: Vec<Ending>,
 }
 
 /// An order about a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub enum Order {
     /// Starts it, also if it was given up.
     Start,
@@ -113,12 +121,14 @@ pub enum Order {
 }
 
 /// The reason why an order was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub enum OrderError {
     /// No isolated component has that name.
     Unknown,
     /// The component's state does not allow the order: it is not running, or running already.
     State,
+    /// The supervisor did not answer.
+    Lost,
 }
 
 /// Shows and controls isolated components.

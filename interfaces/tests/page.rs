@@ -9,13 +9,14 @@ use interfaces::{
     nic::NIC_CONTROL_LAYOUT,
     service::SERVICE_LAYOUT,
     sockets::remote::{MAIL_CONTROL_LAYOUT, STACK_CONTROL_LAYOUT},
+    supervisor::SUPERVISOR_CONTROL_LAYOUT,
     terminal::PORT_CONTROL_LAYOUT,
     wire::{Field, Layout, Method},
 };
 use std::{fmt::Write, fs, path::PathBuf};
 
 const MARK: &str = "<!-- generated: UPDATE=1 cargo test -p interfaces --test page -->\n";
-const LAYOUTS: [Layout; 11] = [
+const LAYOUTS: [Layout; 12] = [
     SERVICE_LAYOUT,
     CLOCK_LAYOUT,
     BLOCK_CONTROL_LAYOUT,
@@ -27,6 +28,7 @@ const LAYOUTS: [Layout; 11] = [
     AUDIT_LOG_LAYOUT,
     INTRODUCTION_LAYOUT,
     COMPLAINTS_LAYOUT,
+    SUPERVISOR_CONTROL_LAYOUT,
 ];
 
 fn path() -> PathBuf {

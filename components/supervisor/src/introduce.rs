@@ -1,13 +1,15 @@
 //! Introductions: a process that calls other components is told of each of them, and of their successors, by messages
 //! ([`interfaces::introduction`]).
-use crate::{keeper::Keeper, plan::Plan};
+use crate::{control::Controlled, keeper::Keeper, plan::Plan};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::fmt::Debug;
 use interfaces::{
     call::Caller,
-    introduction::{Cause, Complaints, ComplaintsServer, IntroductionClient, MACHINE, Presence},
+    introduction::{
+        Cause, Complaints, ComplaintsServer, IntroductionClient, MACHINE, Presence, SUPERVISOR,
+    },
     service,
-    supervisor::Listener,
+    supervisor::{Listener, SupervisorControlServer},
     wire::Name,
 };
 use rt::{
@@ -28,16 +30,25 @@ struct Acquaintances {
     partners: Vec<Arc<Keeper>>,
     complaints: Endpoint,
     machine: Endpoint,
+    control: Endpoint,
     rights: Arc<Lendings>,
 }
 
-/// Makes the listener by which the process of `plan`, which serves at `endpoint`, is introduced to its partners among `keepers`
-/// at each start. Returns `None` if it has none.
-pub(crate) fn listener(
+/// The parts of the supervisor that serve one process.
+pub(crate) struct Introducer {
+    /// The listener by which the process is introduced to its partners at each start.
+    pub(crate) listener: Arc<dyn Listener>,
+    /// The components that the process shows and controls.
+    pub(crate) controlled: Arc<Controlled>,
+}
+
+/// Makes the introducer of the process of `plan`, which serves at `endpoint`, to its partners among `keepers`. Returns `None` if it
+/// has none.
+pub(crate) fn introducer(
     plan: &Plan,
     endpoint: &Endpoint,
     keepers: &[Arc<Keeper>],
-) -> Result<Option<Arc<dyn Listener>>, NoMemory> {
+) -> Result<Option<Introducer>, NoMemory> {
     if plan.partners.is_empty() {
         return Ok(None);
     }
@@ -52,21 +63,33 @@ pub(crate) fn listener(
             rights: rights.clone(),
         }));
     }
-    let complaints = Endpoint::new()?;
-    let (hears, accused) = (complaints.clone(), partners.clone());
+    let accused = Accused(partners.clone());
+    let complaints = serve("complaints", move |at| {
+        service::run(at, &[ComplaintsServer::new("", Arc::new(accused))])
+    })?;
+    let machine = serve("machine", |at| Err(rt::machine::serve(at)))?;
+    let controlled = Arc::new(Controlled::new(partners.clone()));
+    let served = controlled.clone();
+    let control = serve("supervisor", move |at| {
+        service::run(at, &[SupervisorControlServer::new("", served)])
+    })?;
+    let told = Acquaintances { process, partners, complaints, machine, control, rights };
+    Ok(Some(Introducer { listener: Arc::new(told), controlled }))
+}
+
+/// Makes an endpoint and a thread that serves there.
+fn serve(
+    name: &'static str,
+    serve: impl FnOnce(&Endpoint) -> Result<u64, message::Error> + Send + 'static,
+) -> Result<Endpoint, NoMemory> {
+    let endpoint = Endpoint::new()?;
+    let at = endpoint.clone();
     let serves = move || {
-        let ended = service::run(&hears, &[ComplaintsServer::new("", Arc::new(Accused(accused)))]);
-        log::error!("complaints are heard no more: {ended:?}");
+        let ended = serve(&at);
+        log::error!("{name} is served no more: {ended:?}");
     };
-    thread::spawn("complaints", Policy::Fair { nice: 0 }, serves)?;
-    let machine = Endpoint::new()?;
-    let served = machine.clone();
-    let serves = move || {
-        let ended = rt::machine::serve(&served);
-        log::error!("the machine is served no more: {ended:?}");
-    };
-    thread::spawn("machine", Policy::Fair { nice: 0 }, serves)?;
-    Ok(Some(Arc::new(Acquaintances { process, partners, complaints, machine, rights })))
+    thread::spawn(name, Policy::Fair { nice: 0 }, serves)?;
+    Ok(endpoint)
 }
 
 lock_class! {
@@ -118,6 +141,7 @@ impl Listener for Acquaintances {
         }
         self.introduce("", Presence::Started(0), &self.complaints)?;
         self.introduce(MACHINE, Presence::Started(0), &self.machine)?;
+        self.introduce(SUPERVISOR, Presence::Started(0), &self.control)?;
         self.process.call_complete().map_err(failed)?.ok_or_else(|| failed("the end"))
     }
     fn given_up(&self) {}

@@ -7,7 +7,7 @@ use crate::{
     life::{Life, Why},
     load,
     plan::Plan,
-    symbols::Symbols,
+    record::EndRecord,
 };
 use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,19 +16,18 @@ use interfaces::{
     call::DONE,
     introduction::Presence,
     overdue::Check,
-    supervisor::{Ending, Listener, Order, OrderError, State, Status},
+    supervisor::{Listener, Order, OrderError, State, Status},
 };
 use rt::{
     NoMemory,
     device::DmaWindow,
-    domain::{self, Domain, End, Usage},
+    domain::{self, Domain, Usage},
     lock_class,
     memory::Region,
     message::{Endpoint, Error, Message},
     sync::{Event, Mutex},
     thread::{self, Policy},
     time::{self, Instant},
-    trace,
 };
 
 lock_class! {
@@ -40,8 +39,6 @@ lock_class! {
 const PING: u64 = 0;
 /// Number of ends that are kept.
 const ENDINGS: usize = 8;
-/// Number of trace records kept of each end.
-const TRACE_RECORDS: usize = 16;
 /// A component must leave one part in this many of its memory free, or it is restarted.
 const MEMORY_PARTS: usize = 8;
 /// The greatest number of ping periods by which the age of a request grows between two checks.
@@ -67,7 +64,7 @@ struct Now {
     outage_ns: u64,
     /// The order that caused the coming end, which is then not a failure.
     asked: Option<Why>,
-    endings: VecDeque<Ending>,
+    endings: VecDeque<EndRecord>,
     /// The calls that earlier domains were refused.
     refused: Vec<(&'static str, u64)>,
     changes: u64,
@@ -223,14 +220,7 @@ impl Keeper {
                 Err(cause) => Err(cause),
             };
             if let Err(cause) = kept {
-                let ending = Ending {
-                    at: time::now(),
-                    cause: format!("cannot start: {cause}"),
-                    registers: Vec::new(),
-                    backtrace: Vec::new(),
-                    trace: trace::last(TRACE_RECORDS),
-                };
-                self.ended(ending, &[]);
+                self.ended(EndRecord::of_start(&cause), &[]);
             }
         }
     }
@@ -285,50 +275,13 @@ impl Keeper {
         let Some(end) = domain.wait_end(None) else { return Ok(()) };
         let refused = domain.usage().refused;
         drop(domain);
-        self.ended(self.describe(&end), &refused);
+        self.ended(EndRecord::of(&end, self.file), &refused);
         Ok(())
-    }
-
-    /// Makes the record of an end, with names for addresses.
-    fn describe(&self, end: &End) -> Ending {
-        let r = &end.registers;
-        let is_own = r.rip != 0;
-        let symbols = Symbols::read(if is_own { self.file } else { &[] });
-        let here = is_own.then_some(r.rip);
-        // A return address is that of the instruction after the call.
-        let calls = end.calls.iter().map(|address| address.saturating_sub(1));
-        let registers = [
-            ("rip", r.rip),
-            ("rsp", r.rsp),
-            ("rbp", r.rbp),
-            ("rflags", r.rflags),
-            ("rax", r.rax),
-            ("rbx", r.rbx),
-            ("rcx", r.rcx),
-            ("rdx", r.rdx),
-            ("rsi", r.rsi),
-            ("rdi", r.rdi),
-            ("r8", r.r8),
-            ("r9", r.r9),
-            ("r10", r.r10),
-            ("r11", r.r11),
-            ("r12", r.r12),
-            ("r13", r.r13),
-            ("r14", r.r14),
-            ("r15", r.r15),
-        ];
-        Ending {
-            at: time::now(),
-            cause: end.cause.clone(),
-            registers: if is_own { registers.to_vec() } else { Vec::new() },
-            backtrace: here.into_iter().chain(calls).map(|at| symbols.describe(at)).collect(),
-            trace: trace::last(TRACE_RECORDS),
-        }
     }
 
     /// Decides the reaction to an end of a domain that was refused the calls `refused`. Until then the domain counts as
     /// running, so that an order that comes meanwhile is carried out.
-    fn ended(&self, ending: Ending, refused: &[(&'static str, u32)]) {
+    fn ended(&self, ending: EndRecord, refused: &[(&'static str, u32)]) {
         let name = self.plan.name;
         let at = ending.at;
         // A thread that waits for the change may take the machine down.
@@ -513,7 +466,7 @@ impl Keeper {
         let mut refused = now.refused.clone();
         add_refused(&mut refused, &refused_now);
         Status {
-            name: self.plan.name,
+            name: self.plan.name.into(),
             state: now.life.state(),
             started: now.started,
             restarts: now.life.restarts(),
@@ -524,8 +477,8 @@ impl Keeper {
             threads,
             cpu_ns,
             calls,
-            refused,
-            endings: now.endings.iter().cloned().collect(),
+            refused: refused.into_iter().map(|(name, count)| (name.into(), count)).collect(),
+            endings: now.endings.iter().map(EndRecord::shown).collect(),
         }
     }
 }

@@ -17,11 +17,15 @@ mod plan;
 pub mod symbols;
 
 #[cfg(target_os = "none")]
+mod control;
+#[cfg(target_os = "none")]
 mod introduce;
 #[cfg(target_os = "none")]
 mod keeper;
 #[cfg(target_os = "none")]
 mod load;
+#[cfg(target_os = "none")]
+mod record;
 #[cfg(target_os = "none")]
 mod set;
 

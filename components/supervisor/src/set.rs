@@ -31,8 +31,12 @@ pub fn start(plans: &[Plan], archive: &'static [u8]) -> Result<Arc<Supervisor>, 
         let plan = plan.with_devices(devices, machine_frames.saturating_mul(rt::PAGE_BYTES));
         let file = archive::find(archive, plan.name).unwrap_or_default();
         let endpoint = Endpoint::new()?;
-        let listener = introduce::listener(&plan, &endpoint, &keepers)?;
+        let introducer = introduce::introducer(&plan, &endpoint, &keepers)?;
+        let listener = introducer.as_ref().map(|introducer| introducer.listener.clone());
         let keeper = Keeper::start(plan, file, endpoint, listener)?;
+        if let Some(introducer) = introducer {
+            introducer.controlled.add(&keeper);
+        }
         keeper.wait_for_service();
         keepers.push(keeper);
     }

@@ -9,8 +9,10 @@ use alloc::{
 use interfaces::{
     block::RunningDriver,
     call::Caller,
-    introduction::{Cause, Complaints, ComplaintsClient, Introduction, MACHINE, Presence},
-    supervisor::{Listener, Services},
+    introduction::{
+        Cause, Complaints, ComplaintsClient, Introduction, MACHINE, Presence, SUPERVISOR,
+    },
+    supervisor::{Listener, Services, Supervisor, SupervisorControlClient, SupervisorProxy},
     wire::Name,
 };
 use rt::{
@@ -60,6 +62,7 @@ fn attach_machine(endpoint: Endpoint) {
 struct IntroducedPartners {
     partners: Vec<Partner>,
     complaints: Option<Endpoint>,
+    supervisor: Option<Endpoint>,
     is_complete: bool,
 }
 
@@ -108,6 +111,14 @@ impl Introductions {
         }
     }
 
+    /// Returns the supervisor, which shows and controls the components to which the process was introduced, and the process.
+    pub(crate) fn supervisor(&self) -> Option<Arc<dyn Supervisor>> {
+        let endpoint = self.known.lock().supervisor.clone()?;
+        // An order ends with the component that it is about.
+        let control = SupervisorControlClient::new(Caller::new(endpoint, 0, None));
+        Some(Arc::new(SupervisorProxy::new(control)))
+    }
+
     /// Tells listeners of changes, for ever.
     pub(crate) fn tell(&self) {
         loop {
@@ -153,6 +164,8 @@ impl Introduction for Introductions {
                 known.complaints = Some(endpoint);
             } else if name == MACHINE {
                 attach_machine(endpoint);
+            } else if name == SUPERVISOR {
+                known.supervisor = Some(endpoint);
             } else if known.partners.iter().all(|partner| partner.name != name) {
                 let (name, listeners) = (name.to_string(), Vec::new());
                 let told = presence;

@@ -23,9 +23,9 @@ pub fn start(name: &'static str, components: &'static [Component], system_calls:
         panic!("no memory for the threads that serve the supervisor");
     }
     introductions.wait_until_complete();
+    let supervisor = introductions.supervisor();
     let services: Arc<dyn Services> = introductions;
-    // The supervisor has no server for messages that would show and control components.
-    let end = personality(components, system_calls, Some(services), None);
+    let end = personality(components, system_calls, Some(services), supervisor);
     panic!("{end}");
 }
 

@@ -118,8 +118,7 @@ fn details(status: &Status) -> String {
     for ending in &status.endings {
         line("end", &format_args!("{} ms: {}", ending.at.0 / NS_PER_MS, ending.cause));
         for registers in ending.registers.chunks(4) {
-            let shown = registers.iter().map(|(name, value)| format!("{name}={value:#x}"));
-            line("  registers", &shown.collect::<Vec<_>>().join(" "));
+            line("  registers", &registers.join(" "));
         }
         for place in &ending.backtrace {
             line("  in", place);
@@ -149,6 +148,7 @@ pub fn control(data: &[u8]) -> Result<(), Errno> {
     supervisor.order(name, order).map_err(|error| match error {
         OrderError::Unknown => Errno::ENODEV,
         OrderError::State => Errno::EBUSY,
+        OrderError::Lost => Errno::EIO,
     })
 }
 
