@@ -28,6 +28,8 @@ pub trait Listener: Send + Sync {
         let _ = check;
         None
     }
+    /// The component has ended. Its successor is started when all listeners were told.
+    fn ended(&self) {}
     /// The component is not restarted by itself any more: calls end with `Gone` until it is started on request.
     fn given_up(&self);
 }

@@ -223,6 +223,17 @@ pub fn serve(endpoint: &Endpoint) -> crate::message::Error {
     }
 }
 
+/// Stops the sampling that a component asked for at `endpoint` and did not end. The rings are dropped.
+#[cfg(not(all(target_os = "none", skerry_process)))]
+pub fn stop_sampling(endpoint: &Endpoint) {
+    // The first call drops the rings that are sampled, the second those that were sent and not used.
+    for _ in 0..2 {
+        let mut message = Message::new(SAMPLE);
+        let _ = message.push(0);
+        let _ = endpoint.call(&mut message, None);
+    }
+}
+
 #[cfg(all(target_os = "none", skerry_process))]
 pub use client::attach;
 #[cfg(all(target_os = "none", skerry_process))]

@@ -1,8 +1,13 @@
 //! Introductions: a process that calls other components is told of each of them, and of their successors, by messages
-//! ([`interfaces::introduction`]).
-use crate::{control::Controlled, keeper::Keeper, plan::Plan};
+//! ([`interfaces::introduction`]). When the process has ended, they let go of its memory before its successor is started.
+//!
+//! Locks: `rights` is a leaf. `order` is held over the message by which the process gets a right.
+use crate::{control::Controlled, farewell, keeper::Keeper, plan::Plan};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
-use core::fmt::Debug;
+use core::{
+    fmt::Debug,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+};
 use interfaces::{
     call::Caller,
     introduction::{
@@ -55,7 +60,11 @@ pub(crate) fn introducer(
     let is_partner = |keeper: &&Arc<Keeper>| plan.partners.contains(&keeper.name());
     let partners: Vec<_> = keepers.iter().filter(is_partner).cloned().collect();
     let process = IntroductionClient::new(Caller::new(endpoint.clone(), 0, Some(TELL_NS)));
-    let rights = Arc::new(Lendings(Mutex::new(&RIGHTS, Vec::new())));
+    let rights = Arc::new(Lendings {
+        has_process: AtomicBool::new(false),
+        order: Mutex::new(&ORDER, ()),
+        rights: Mutex::new(&RIGHTS, Vec::new()),
+    });
     for partner in &partners {
         partner.listen(Arc::new(Messenger {
             process: process.clone(),
@@ -93,31 +102,43 @@ fn serve(
 }
 
 lock_class! {
+    static ORDER = "supervisor.lending";
     static RIGHTS = "supervisor.rights";
 }
 
 /// The rights to lend to components' devices that the process has, by the components' names. A right ends with the start of the
-/// component for which it was given.
-struct Lendings(Mutex<Vec<(&'static str, Derivation)>>);
+/// component for which it was given, and with the process.
+struct Lendings {
+    /// The process has begun to be introduced, and has not ended.
+    has_process: AtomicBool,
+    /// Held while a right is given, so that the process gets the rights in the order in which they are made.
+    order: Mutex<()>,
+    rights: Mutex<Vec<(&'static str, Derivation)>>,
+}
 
 impl Lendings {
     /// Gives the process the right to lend to the devices of `partner`, if they reach memory.
     fn lend(&self, process: &IntroductionClient, partner: &Keeper) -> Result<(), String> {
+        let _order = self.order.lock();
         self.end(partner.name());
         let Some(window) = partner.window() else { return Ok(()) };
         let right = Derivation::new(&Capability::Lender(window), message::Rights::default(), 0);
         let right = right.map_err(failed)?;
         let given = right.capability();
-        self.0.lock().push((partner.name(), right));
+        self.rights.lock().push((partner.name(), right));
         let Capability::Lender(window) = given else { return Err(failed("no lender")) };
         let told = process.call_lend(Name::cut(partner.name()), window);
         told.map_err(failed)?.ok_or_else(|| failed("a lender"))
     }
 
-    /// Ends the right to lend to the devices of the component `name`.
+    /// Ends the right to lend to the devices of the component `name`. The driver has ended, or has let go of the frames.
     fn end(&self, name: &str) {
-        let ended: Vec<_> = self.0.lock().extract_if(.., |(of, _)| *of == name).collect();
-        drop(ended);
+        let ended: Vec<_> = self.rights.lock().extract_if(.., |(of, _)| *of == name).collect();
+        for (_, right) in ended {
+            if let Capability::Lender(window) = right.capability() {
+                window.take_back_all();
+            }
+        }
     }
 }
 
@@ -135,6 +156,8 @@ impl Acquaintances {
 
 impl Listener for Acquaintances {
     fn started(&self) -> Result<(), String> {
+        // This comes before the presence of the components is read: a change meanwhile is told.
+        self.rights.has_process.store(true, SeqCst);
         for partner in &self.partners {
             self.introduce(partner.name(), partner.presence(), &partner.endpoint())?;
             self.rights.lend(&self.process, partner)?;
@@ -143,6 +166,18 @@ impl Listener for Acquaintances {
         self.introduce(MACHINE, Presence::Started(0), &self.machine)?;
         self.introduce(SUPERVISOR, Presence::Started(0), &self.control)?;
         self.process.call_complete().map_err(failed)?.ok_or_else(|| failed("the end"))
+    }
+    fn ended(&self) {
+        self.rights.has_process.store(false, SeqCst);
+        for partner in &self.partners {
+            // A component that does not run has nothing of the process.
+            if partner.generation().is_some() && !farewell::has_let_go(&partner.endpoint()) {
+                log::info!("{} is started afresh: its client has ended", partner.name());
+                partner.start_afresh("its client has ended");
+            }
+            self.rights.end(partner.name());
+        }
+        rt::machine::stop_sampling(&self.machine);
     }
     fn given_up(&self) {}
 }
@@ -157,6 +192,9 @@ struct Messenger {
 impl Messenger {
     /// Tells the process. A process that cannot be told learns of the component at its next start.
     fn tell(&self, presence: Presence) {
+        if !self.rights.has_process.load(SeqCst) {
+            return;
+        }
         let name = self.partner.name();
         if let Err(failure) = self.process.call_changed(Name::cut(name), presence) {
             log::warn!("the users of {name} were not told of a change: {failure:?}");
@@ -166,7 +204,9 @@ impl Messenger {
 
 impl Listener for Messenger {
     fn started(&self) -> Result<(), String> {
-        if let Err(failure) = self.rights.lend(&self.process, &self.partner) {
+        if self.rights.has_process.load(SeqCst)
+            && let Err(failure) = self.rights.lend(&self.process, &self.partner)
+        {
             log::warn!("{}: {failure}", self.partner.name());
         }
         self.tell(self.partner.presence());

@@ -64,6 +64,8 @@ struct Now {
     outage_ns: u64,
     /// The order that caused the coming end, which is then not a failure.
     asked: Option<Why>,
+    /// The next start finds nothing in the memory that outlives the component.
+    is_afresh: bool,
     endings: VecDeque<EndRecord>,
     /// The calls that earlier domains were refused.
     refused: Vec<(&'static str, u64)>,
@@ -117,6 +119,7 @@ impl Keeper {
             ended: None,
             outage_ns: 0,
             asked: None,
+            is_afresh: false,
             endings: VecDeque::new(),
             refused: Vec::new(),
             changes: 0,
@@ -213,6 +216,9 @@ impl Keeper {
         let mut image = None;
         loop {
             self.wait_for_start();
+            if core::mem::take(&mut self.now.lock().is_afresh) {
+                self.clear_kept();
+            }
             // The endpoint was closed if the component was given up; listeners have been told by now.
             domain::reopen(&self.endpoint);
             let kept = match self.make(&mut image) {
@@ -241,7 +247,9 @@ impl Keeper {
             }
             None => image.insert(Image::read(self.file)?),
         };
-        let domain = load::load(&self.plan, image, &self.endpoint, self.kept.as_ref())?;
+        let restarts = self.now.lock().life.restarts();
+        let earlier = (self.kept.as_ref(), restarts);
+        let domain = load::load(&self.plan, image, &self.endpoint, earlier)?;
         Ok((domain, image.entry))
     }
 
@@ -275,6 +283,8 @@ impl Keeper {
         let Some(end) = domain.wait_end(None) else { return Ok(()) };
         let refused = domain.usage().refused;
         drop(domain);
+        let listeners = self.listeners.lock().clone();
+        listeners.iter().for_each(|listener| listener.ended());
         self.ended(EndRecord::of(&end, self.file), &refused);
         Ok(())
     }
@@ -449,6 +459,21 @@ impl Keeper {
         let domain = self.change(|now| now.ask(why))?;
         domain.kill(cause);
         Ok(())
+    }
+
+    /// Ends the component if it runs or is being started, and starts it again without the memory that outlives it. Returns when
+    /// it has ended.
+    pub(crate) fn start_afresh(&self, cause: &str) {
+        self.change(|now| now.is_afresh = true);
+        let may_come = |now: &Now| {
+            matches!(now.life.state(), State::Waiting | State::Starting | State::Running)
+        };
+        while self.end(Why::AskedToRestart, cause).is_err() {
+            self.wait_until(None, |now| now.domain.is_some() || !may_come(now));
+            if !may_come(&self.now.lock()) {
+                return;
+            }
+        }
     }
 
     /// Ends the running domain as a failure, without waiting for that: the caller may be one of its own threads.

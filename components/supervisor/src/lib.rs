@@ -19,6 +19,8 @@ pub mod symbols;
 #[cfg(target_os = "none")]
 mod control;
 #[cfg(target_os = "none")]
+mod farewell;
+#[cfg(target_os = "none")]
 mod introduce;
 #[cfg(target_os = "none")]
 mod keeper;

@@ -16,11 +16,20 @@ use rt::{
     user::Protection,
 };
 
-fn grants(plan: &Plan) -> Grants {
+/// Returns the command line of a component that was started again `restarts` times.
+fn command_line(plan: &Plan, restarts: u64) -> String {
+    let given = system::command_line();
+    match restarts {
+        0 => format!("{} {given}", plan.parameters),
+        _ => format!("{} skerry.restarts={restarts} {given}", plan.parameters),
+    }
+}
+
+fn grants(plan: &Plan, restarts: u64) -> Grants {
     let (functions, transports) = plan::find(plan);
     let calls: CallSet = plan.calls.iter().filter_map(|&number| Call::of(number)).collect();
     Grants {
-        command_line: format!("{} {}", plan.parameters, system::command_line()),
+        command_line: command_line(plan, restarts),
         calls,
         ports: plan.ports.to_vec(),
         port_access: PortAccess::Map,
@@ -43,8 +52,8 @@ pub(crate) fn refused(_: NoMemory) -> String {
     "memory was refused".to_string()
 }
 
-/// Makes a domain with `image` and the grants of `plan`, to be started at its entry. It serves at `service`, and has `kept`
-/// from its predecessor.
+/// Makes a domain with `image` and the grants of `plan`, to be started at its entry. It serves at `service`. It has the memory of
+/// its predecessor, and is told their number.
 ///
 /// # Errors
 /// A description for the log.
@@ -52,9 +61,9 @@ pub(crate) fn load(
     plan: &Plan,
     image: &Image<'_>,
     service: &Endpoint,
-    kept: Option<&Region>,
+    (kept, restarts): (Option<&Region>, u64),
 ) -> Result<Domain, String> {
-    let domain = Domain::new(plan.name, grants(plan)).map_err(refused)?;
+    let domain = Domain::new(plan.name, grants(plan, restarts)).map_err(refused)?;
     for (segment, region) in &image.segments {
         let mut protection = Protection::READ;
         protection.set(Protection::WRITE, segment.is_writable);

@@ -1,10 +1,10 @@
 //! A session with a guest: three byte streams and a control stream over virtio-console ports, each of
-//! which is a Unix socket on the host. The end of stdin ends the port's input; the exit status comes on
-//! the control port.
+//! which is a Unix socket on the host. The end of stdin ends the port's input. The command goes to the
+//! control port, once more for each line `again` that comes from there; so does the exit status.
 use crate::sockets::Sockets;
 use anyhow::Result;
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::Shutdown,
     os::unix::net::UnixListener,
     process::Command,
@@ -150,11 +150,18 @@ fn drain(listener: &UnixListener, mut sink: Box<dyn Write + Send>) {
 fn steer(listener: &UnixListener, command: &str) -> Option<Ended> {
     let (mut port, _) = listener.accept().ok()?;
     let length = u32::try_from(command.len()).ok()?;
-    port.write_all(&length.to_le_bytes()).ok()?;
-    port.write_all(command.as_bytes()).ok()?;
-    let mut said = String::new();
-    let _ = port.read_to_string(&mut said);
-    said.lines().last().and_then(Ended::parse)
+    let message = [&length.to_le_bytes(), command.as_bytes()].concat();
+    port.write_all(&message).ok()?;
+    let lines = BufReader::new(port.try_clone().ok()?).lines();
+    let mut ended = None;
+    for line in lines.map_while(Result::ok) {
+        match line.as_str() {
+            // The guest's personality has ended, and its successor begins the session again.
+            "again" => port.write_all(&message).ok()?,
+            line => ended = Ended::parse(line),
+        }
+    }
+    ended
 }
 
 /// A sink that another thread writes.

@@ -1,5 +1,6 @@
 //! The control port of a session run for the host (`./x run --exec`): the command is received as a
-//! 32-bit little-endian length and that many bytes; the exit status is sent as one line.
+//! 32-bit little-endian length and that many bytes; the exit status is sent as one line. A personality whose predecessor has
+//! ended sends the line `again`, and receives the command once more.
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
@@ -35,6 +36,11 @@ impl ControlMessages {
         });
         port.set_sink(control.clone());
         control
+    }
+
+    /// Asks for the command again, which an earlier personality took.
+    pub fn ask_again(&self) {
+        self.tell("again\n");
     }
 
     /// Waits for the whole command; returns `None` if the host closed the port before its end, or

@@ -1,7 +1,8 @@
 //! The session: the standard files of the first program, and the shutdown after its end.
 //!
 //! With the parameter `skerry.exec` the host's ports `skerry.stdin`, `skerry.stdout` and `skerry.stderr` are the standard files
-//! of `/bin/sh -c COMMAND`, plain streams of bytes, and `skerry.control` carries the command and the exit status. Else a login
+//! of `/bin/sh -c COMMAND`, plain streams of bytes, and `skerry.control` carries the command and the exit status. A personality that
+//! was started again (`skerry.restarts=N`, from the supervisor) begins the same session anew. Else a login
 //! shell (or `skerry.shell=PATH`) leads a session on the terminal. In both cases the machine is shut down when the leader has
 //! ended, after all written output was sent.
 //!
@@ -215,6 +216,9 @@ impl BootSession {
 
 /// Returns the command that the host sends.
 fn command_of(control: &ControlMessages) -> Result<Vec<u8>, String> {
+    if rt::system::parameter("skerry.restarts").is_some() {
+        control.ask_again();
+    }
     let command = control.command();
     command.ok_or_else(|| String::from("the control port closed before the command came"))
 }
