@@ -1,5 +1,6 @@
 //! The component `program-server`, which runs programs: it tests `rt::user` in the process world, and measures the way into a
-//! program and back. It ends by itself if all is well, else with the reason of a panic (`tests/nucleus`).
+//! program and back. It ends by itself if all is well, else with the reason of a panic (`tests/nucleus`). With the parameter
+//! `program-server.serves` it runs programs that do not end, and answers a call when they all run, to be killed then.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,8 @@ mod component {
     use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
     use rt::{
         PAGE_BYTES,
-        memory::Frame,
+        memory::{Frame, FramePool},
+        message::{self, Message},
         thread::{self, Policy},
         time,
         user::{
@@ -430,9 +432,58 @@ mod component {
         });
     }
 
+    /// The programs that do not end: a loop of system calls, and a loop without any.
+    const ENDLESS: [&[u8]; 2] = [&SYSCALL_LOOP, &[0xeb, 0xfe]];
+    /// Threads for each of them.
+    const ENDLESS_THREADS: u32 = 3;
+
+    /// Runs programs that do not end, in spaces that share page tables and pages of pools, and answers calls.
+    fn serves() {
+        let begun = Arc::new(AtomicU32::new(0));
+        for code in ENDLESS {
+            for _ in 0..ENDLESS_THREADS {
+                let begun = begun.clone();
+                let body = move || run_for_ever(code, &begun);
+                thread::spawn("endless", Policy::default(), body).expect("a thread");
+            }
+        }
+        while begun.load(SeqCst) < ENDLESS.len() as u32 * ENDLESS_THREADS {
+            thread::yield_now();
+        }
+        let (endpoint, mut message) = (message::service(), Message::new(0));
+        let mut received = endpoint.receive(&mut message, None);
+        while received.is_ok() {
+            message.reset(0);
+            received = endpoint.reply_and_receive(&mut message, None);
+        }
+    }
+
+    fn run_for_ever(code: &[u8], begun: &AtomicU32) {
+        let pool = FramePool::new(8).expect("a pool");
+        let shown: Vec<Frame> = core::iter::from_fn(|| pool.take()).collect();
+        let parent = with_code(code);
+        assert_eq!(parent.map(range(DATA, shown.len()), &shown, READ_WRITE), Ok(shown.len()));
+        let own = DATA + 64 * PAGE;
+        assert_eq!(parent.map_zeroed(range(own, 80), READ_WRITE), Ok(80));
+        // One closed region has pages that a program has.
+        drop((pool, shown));
+        let child = Space::new().expect("a space");
+        assert!(parent.clone_range(&child, range(CODE, 1), CloneMode::Pages).is_ok());
+        assert!(parent.clone_range(&child, range(own, 80), CloneMode::Tables).is_ok());
+        assert_eq!(child.make_writable(own, READ_WRITE), Ok(Unshared::Copied));
+        let mut context = start();
+        begun.fetch_add(1, SeqCst);
+        loop {
+            assert!(matches!(context.run(&child), Trap::Kicked | Trap::Syscall));
+        }
+    }
+
     rt::component_main!(main);
 
     fn main() {
+        if rt::system::parameter("program-server.serves").is_some() {
+            return serves();
+        }
         for round in 0..3 {
             registers_survive();
             faults_are_told();

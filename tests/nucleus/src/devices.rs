@@ -9,10 +9,10 @@ use nucleus::{
         pci,
     },
     device::{self, Registers},
-    dma::DmaBuffer,
+    dma::{DmaBuffer, Lending, Loans},
     domain::{Domain, Grants},
     irq::Interrupt,
-    memory::space::Protection,
+    memory::{frames, space::Protection},
     thread, time,
 };
 use program::PciAddress;
@@ -208,6 +208,30 @@ pub fn only_what_is_lent_is_reached() {
         assert!(domain.usage().refused.iter().any(|&(name, count)| name == "dma" && count > 0));
         window.take_back(lent.map(|(frame, _)| frame).into_iter());
         assert_eq!(first.load(Acquire), UNTOUCHED, "the device wrote what was not lent");
+    }
+}
+
+/// Tests that all loans of a client come back when the driver lets go of them. Without an IOMMU those of a client that has ended
+/// come back with the driver otherwise, because its devices may still use the frames.
+pub fn loans_come_back() {
+    let buffer = DmaBuffer::allocate(4096).expect("no memory");
+    let frame = buffer.frames().next().expect("a frame");
+    let references = || frames::references(frame).load(Acquire);
+    let window = Window::new().expect("no memory");
+    for to in [None, window].map(Lending::new) {
+        let has_window = to.window.is_some();
+        let lent = || [(frame, Access::Write); 3].into_iter();
+        let loans = Loans::new(to.clone());
+        loans.lend(lent()).expect("no memory");
+        assert_eq!(references(), 4);
+        loans.take_back_all();
+        loans.take_back(&mut [frame]);
+        assert_eq!(references(), 1);
+        loans.lend(lent()).expect("no memory");
+        drop(loans);
+        assert_eq!(references(), if has_window { 1 } else { 4 });
+        drop(to);
+        assert_eq!(references(), 1);
     }
 }
 

@@ -57,6 +57,7 @@ const TESTS: &[(&str, fn())] = &[
     ("idle time is anybody's", shares::idle_time_is_anybodys),
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
     ("a device reaches what is lent to it", devices::only_what_is_lent_is_reached),
+    ("loans of a client that has ended come back", devices::loans_come_back),
     ("closed buffers are given back", devices::closed_buffers_are_given_back),
     ("a device raises only its own interrupts", devices::only_its_own_interrupts_are_raised),
     ("registers are no memory to the kernel", devices::registers_are_no_memory),
@@ -86,6 +87,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a window shows what it shows", derivations::windows_show_what_they_show),
     ("memory that was revoked is free", derivations::taken_back_memory_is_free),
     ("a component runs programs", servers::runs_programs),
+    ("a component is killed with its programs", servers::killed_with_their_programs),
     ("a hostile component harms nobody", hostile::harms_nobody),
     ("extended state is checked and kept", program::extended_state),
     (
