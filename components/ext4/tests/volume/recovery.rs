@@ -2,7 +2,8 @@
 //! orphans, and crashes again at any write of that, several times. At the end it must have the contents that it has
 //! after one recovery without a crash, and `e2fsck -fn` must find no fault: no inode and no block is lost.
 //!
-//! `SKERRY_FUZZ_COUNT` is the number of points (default 60), `SKERRY_FUZZ_SEED` the first. `./x campaign recovery`.
+//! `SKERRY_FUZZ_COUNT` is the number of points (default 60), `SKERRY_FUZZ_SEED` the first, and `SKERRY_COMMIT_NS` the age at
+//! which a change is committed: short ones stand for a slow machine. `./x campaign recovery`.
 use crate::common::{
     cut::{crashed, number},
     device::{Completion, Event, MemoryBlock},
@@ -34,7 +35,9 @@ type Files = BTreeMap<Vec<u8>, Seen>;
 
 /// Returns options with frequent commits, so that recovery, too, takes many transactions.
 fn options() -> MountOptions {
-    MountOptions { cache_bytes: 64 << 10, ..MountOptions::default() }
+    let all = MountOptions::default();
+    let commit_ns = number("SKERRY_COMMIT_NS", all.commit_ns);
+    MountOptions { cache_bytes: 64 << 10, commit_ns, ..all }
 }
 
 fn mounted(image: Vec<u8>) -> (Arc<Ext4>, Arc<MemoryBlock>) {
@@ -169,8 +172,9 @@ fn mounted_at_random_points_of_recovery() {
 #[test]
 fn recovery_may_crash_at_each_of_its_writes() {
     for (shape, block) in SHAPES {
-        let (empty, events) = record(shape, 7);
-        let mut random = Random::new(7);
+        let seed = number("SKERRY_FUZZ_SEED", 7);
+        let (empty, events) = record(shape, seed);
+        let mut random = Random::new(seed);
         let image = crashed(&empty, &events, events.len(), block, &mut random);
         let (events, whole, wanted) = recover(image.clone());
         check(&whole);
