@@ -71,9 +71,17 @@ impl Bell {
     /// Blocks until the bell is rung, after the wait was announced (`wait_begins`), or until the deadline. It may return early.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
         // If the bell was rung before this, the thread need not enter the nucleus.
-        match self.region.words().get(self.word) {
-            Some(word) if word.load(Acquire) == 0 => Woken::Signalled,
-            _ => self.region.wait(self.word, 1, deadline),
+        match self.region.words().get(self.word).map(|word| word.load(Acquire)) {
+            Some(0) | None => Woken::Signalled,
+            Some(value) => self.region.wait(self.word, value as u32, deadline),
+        }
+    }
+    /// Takes notice of a ring. [`Bell::wait`] blocks after this even if nobody announces a wait.
+    #[cfg(not(all(target_os = "none", not(skerry_process))))]
+    fn take_ring(&self) {
+        if let Some(word) = self.region.words().get(self.word) {
+            // A thread that has announced a wait since then is not disturbed.
+            let _ = word.compare_exchange(0, HEARD, SeqCst, Relaxed);
         }
     }
     /// Wakes the party that waits or is about to. The other party calls it if [`Doorbell::Ring`] says so. Other callers may
@@ -86,9 +94,9 @@ impl Bell {
         self.region.wake(self.word);
     }
     /// Calls `handler` now, and for ever whenever the bell is rung. The handler takes the entries in the ring and announces
-    /// the wait before it returns. It does not wait for the other party, and may be called on several threads at once. In the
-    /// kernel world the ringing thread calls it, so no switch to another thread is needed. In other worlds a thread called
-    /// `name` waits for the bell and calls it.
+    /// the wait before it returns; one for room in the ring announces it only if entries find none. It does not wait for the
+    /// other party, and may be called on several threads at once. In the kernel world the ringing thread calls it, so no
+    /// switch to another thread is needed. In other worlds a thread called `name` waits for the bell and calls it.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -114,6 +122,10 @@ impl Bell {
     }
 }
 
+/// The value of a bell's word once its thread goes to look. The other party need not ring: no wait is announced.
+#[cfg(not(all(target_os = "none", not(skerry_process))))]
+const HEARD: u64 = 2;
+
 /// Attends a bell with a thread of its own.
 #[cfg(not(all(target_os = "none", not(skerry_process))))]
 pub(crate) fn handle_by_thread(
@@ -123,6 +135,7 @@ pub(crate) fn handle_by_thread(
     handler: WakeHandler,
 ) -> Result<(), NoMemory> {
     let serve = move || loop {
+        bell.take_ring();
         handler();
         bell.wait(None);
     };

@@ -15,11 +15,13 @@ use core::marker::PhantomData;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const WRITTEN: usize = 0;
-/// The word that is 1 while the producer waits.
+/// The word that is [`WAITS`] while the producer waits.
 pub const PRODUCER_WAITS: usize = 1;
 const TAKEN: usize = 8;
-/// The word that is 1 while the consumer waits.
+/// The word that is [`WAITS`] while the consumer waits.
 pub const CONSUMER_WAITS: usize = 9;
+/// The value of the word of a party that waits. The other party stores 0 when it wakes that party.
+pub const WAITS: u64 = 1;
 const ENTRIES: usize = 16;
 const WORD_BYTES: usize = 8;
 /// Longest entry, in words: that of a message.
@@ -126,7 +128,7 @@ impl<M: Memory, T: Entry> Shared<M, T> {
         words[ours].store(count, Release);
         // This fence pairs with the one in `announce`: at least one of the two parties sees the other's earlier store.
         fence(SeqCst);
-        if words[waits].load(Relaxed) == 0 {
+        if words[waits].load(Relaxed) != WAITS {
             return Doorbell::Silent;
         }
         words[waits].store(0, Relaxed);
@@ -134,7 +136,7 @@ impl<M: Memory, T: Entry> Shared<M, T> {
     }
 
     fn announce(&self, waits: usize) {
-        self.word(waits).store(1, Relaxed);
+        self.word(waits).store(WAITS, Relaxed);
         fence(SeqCst);
     }
 }

@@ -13,6 +13,7 @@ use rt::{
 pub(crate) const TESTS: &[Test] = &[
     ("entries come in order whoever waits for the other", order),
     ("a handler sees what was pushed before it came and after", handled),
+    ("a handler that announces no wait does not loop", handled_without_announcement),
 ];
 
 const COUNT: u64 = 5_000;
@@ -58,6 +59,34 @@ fn order() {
         }
     }
     sender.join();
+}
+
+/// A handler that announces no wait, because nothing waits for room, is called when the bell is rung, and does not loop.
+fn handled_without_announcement() {
+    const RINGS: u64 = 500;
+    let region = Region::new(4096).unwrap();
+    let bell = Part::of(&region, 0, words_for::<u64>(4)).unwrap().producer_bell();
+    let heard = Arc::new((AtomicU64::new(0), Event::new()));
+    let hears = heard.clone();
+    let handler = move || {
+        hears.0.fetch_add(1, AcqRel);
+        hears.1.signal();
+    };
+    bell.set_handler("handler", Policy::Fair { nice: 0 }, handler).unwrap();
+    for _ in 0..RINGS {
+        let before = heard.0.load(Acquire);
+        bell.ring();
+        loop {
+            let ticket = heard.1.ticket();
+            if heard.0.load(Acquire) != before {
+                break;
+            }
+            heard.1.wait(ticket, None);
+        }
+    }
+    // A wait may end early, but most do not.
+    let calls = heard.0.load(Acquire);
+    assert!(calls <= 2 * RINGS, "{calls} calls for {RINGS} rings");
 }
 
 fn handled() {
