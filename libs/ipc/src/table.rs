@@ -10,18 +10,20 @@ struct Slot<C> {
     held: Option<C>,
 }
 
-/// A table of things `C`, at most `MOST` (65,536 at most), each named by a handle.
+/// A table of things, each named by a handle.
 #[derive(Debug)]
-pub struct Table<C, const MOST: usize = 1024> {
+pub struct Table<C> {
     slots: Vec<Slot<C>>,
     /// Slots that are not in use.
     free: Vec<u16>,
+    /// The greatest number of slots.
+    most: usize,
 }
 
-impl<C, const MOST: usize> Table<C, MOST> {
-    /// Makes an empty table.
-    pub const fn new() -> Table<C, MOST> {
-        Table { slots: Vec::new(), free: Vec::new() }
+impl<C> Table<C> {
+    /// Makes an empty table of at most `most` things (65,536 at most).
+    pub const fn new(most: usize) -> Table<C> {
+        Table { slots: Vec::new(), free: Vec::new(), most }
     }
 
     /// Adds `thing`. Returns its handle, or `None` if the table is full.
@@ -37,7 +39,7 @@ impl<C, const MOST: usize> Table<C, MOST> {
             Some(index) => index,
             None => {
                 let index = self.slots.len();
-                let fits = index < MOST;
+                let fits = index < self.most;
                 fits.then(|| self.slots.push(Slot { uses: 0, held: None }))?;
                 u16::try_from(index).ok()?
             }
@@ -95,17 +97,12 @@ impl<C, const MOST: usize> Table<C, MOST> {
 
     /// Removes all things.
     pub fn drain(&mut self) -> Vec<C> {
-        let mut all = Vec::new();
-        while let Some((handle, ..)) = self.next(0) {
+        let (mut all, mut from) = (Vec::new(), 0);
+        while let Some((handle, _, next)) = self.next(from) {
             all.extend(self.remove(handle));
+            from = next;
         }
         all
-    }
-}
-
-impl<C, const MOST: usize> Default for Table<C, MOST> {
-    fn default() -> Self {
-        Table::new()
     }
 }
 
@@ -115,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_handle_names_what_was_put_in() {
-        let mut table = Table::<_>::new();
+        let mut table = Table::new(1024);
         let (first, second) = (table.insert('a').unwrap(), table.insert('b').unwrap());
         assert_eq!((table.get(first), table.get(second)), (Some(&'a'), Some(&'b')));
         assert_eq!(table.remove(first), Some('a'));
@@ -124,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_stale_or_forged_handle_names_nothing() {
-        let mut table = Table::<_>::new();
+        let mut table = Table::new(1024);
         let stale = table.insert('a').unwrap();
         table.remove(stale);
         let fresh = table.insert('b').unwrap();
@@ -137,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_no_more() {
-        let mut table = Table::<_, 100>::new();
+        let mut table = Table::new(100);
         assert!((0..100).all(|number| table.insert(number).is_some()));
         assert_eq!(table.insert(0), None);
         assert_eq!(table.drain(), (0..100).collect::<Vec<_>>());
@@ -146,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_reserved_handle_names_nothing_until_it_is_filled() {
-        let mut table = Table::<_>::new();
+        let mut table = Table::new(1024);
         let handle = table.reserve().unwrap();
         assert_eq!(table.get(handle), None);
         assert_eq!(table.remove(handle), None);
@@ -163,7 +160,7 @@ mod tests {
 
     #[test]
     fn all_are_met_in_the_order_of_their_slots() {
-        let mut table = Table::<_>::new();
+        let mut table = Table::new(1024);
         let handles = ['a', 'b', 'c'].map(|name| table.insert(name).unwrap());
         table.remove(handles[1]);
         assert_eq!(table.next(0), Some((handles[0], &mut 'a', 1)));

@@ -477,7 +477,7 @@ fn a_receiver_that_is_turned_away_takes_no_message_along() {
 fn nothing_of_a_gift_is_left_in_a_table() {
     explore(|| {
         let derivation = Derivation::new(None).unwrap();
-        let table = Arc::new(Mutex::new(Table::<Arc<Derivation>>::new()));
+        let table = Arc::new(Mutex::new(Table::<Arc<Derivation>>::new(8)));
         let receivers = [(); 2].map(|()| {
             let (derivation, table) = (derivation.clone(), table.clone());
             thread::spawn(move || {

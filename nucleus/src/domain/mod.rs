@@ -118,14 +118,15 @@ impl Domain {
         objects::count(Kind::Domain, 1);
         // The list never grows beyond this, so nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
-        let base = if grants.can_run { SERVER_BASE } else { 0 };
+        // Each space and each pool of frames of a component that runs programs is a capability.
+        let (base, most) = if grants.can_run { (SERVER_BASE, 65_536) } else { (0, 1_024) };
         let taken = Taken { next: base + MAPPINGS, ..Taken::default() };
         let domain = Arc::new(Domain {
             name: String::from(name),
             space,
             grants,
             lending: Lending::new(window),
-            held: SpinLock::new(class!("nucleus.domain.held"), Table::new()),
+            held: SpinLock::new(class!("nucleus.domain.held"), Table::new(most)),
             version: AtomicU32::new(0),
             unmapped: AtomicU32::new(0),
             taken: SpinLock::new(class!("nucleus.domain.taken"), taken),

@@ -3,8 +3,8 @@ use super::Thread;
 use crate::spin::SpinLock;
 use alloc::sync::Arc;
 
-static TABLE: SpinLock<ipc::Table<Arc<Thread>, 65535>> =
-    SpinLock::new(class!("nucleus.threads"), ipc::Table::new());
+static TABLE: SpinLock<ipc::Table<Arc<Thread>>> =
+    SpinLock::new(class!("nucleus.threads"), ipc::Table::new(65535));
 
 /// Enters the thread that `make` makes for its number. Returns `None` if the table is full.
 pub fn insert(make: impl FnOnce(u64) -> Arc<Thread>) -> Option<Arc<Thread>> {
