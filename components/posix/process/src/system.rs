@@ -138,16 +138,22 @@ static AVERAGES: Mutex<Vec<Load>> = Mutex::new(&LOAD, Vec::new());
 
 /// Returns the load averages over 1, 5 and 15 minutes with 11 bits after the binary point, of a level or else of all tasks;
 /// `runnable` of them run or could run now.
-pub fn load(level: Option<&Level>, runnable: u64) -> [u64; 3] {
+pub fn load(level: Option<&Level>, runnable: impl FnOnce() -> u64) -> [u64; 3] {
     let place = level.map_or(0, |level| level.slot() + 1);
-    let active = runnable * FIXED_ONE;
     let now = rt::time::now().0;
+    let samples_since = |load: &Load| now.saturating_sub(load.sampled_ns) / SAMPLE_NS;
+    if let Some(load) = AVERAGES.lock().get(place)
+        && samples_since(load) == 0
+    {
+        return load.averages;
+    }
+    let active = runnable() * FIXED_ONE;
     let mut averages = AVERAGES.lock();
     if averages.len() <= place {
         averages.resize(place + 1, Load::default());
     }
     let Some(load) = averages.get_mut(place) else { return [0; 3] };
-    let samples = (now.saturating_sub(load.sampled_ns) / SAMPLE_NS).min(SAMPLES_MAX);
+    let samples = samples_since(load).min(SAMPLES_MAX);
     for _ in 0..samples {
         for (average, decay) in load.averages.iter_mut().zip(DECAY) {
             *average = (*average * decay + active * (FIXED_ONE - decay)) / FIXED_ONE;

@@ -111,16 +111,12 @@ fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let memory = rt::memory::statistics();
     let page = rt::PAGE_BYTES as u64;
     let level = totals::level_of(&**call.task);
-    let (free, tasks, runnable) = match level.map(totals::of_level) {
-        Some(own) => {
-            (memory.total_frames.saturating_sub(own.anonymous_pages), own.tasks, own.runnable)
-        }
-        None => (
-            memory.free_frames,
-            tree::read().task_count() as u64,
-            rt::system::runnable_threads() as u64,
-        ),
+    let own = level.map(totals::of_level);
+    let (free, tasks) = match &own {
+        Some(own) => (memory.total_frames.saturating_sub(own.anonymous_pages), own.tasks),
+        None => (memory.free_frames, tree::read().task_count() as u64),
     };
+    let runnable = || own.map_or_else(|| rt::system::runnable_threads() as u64, |own| own.runnable);
     let information = SystemInformation {
         uptime_seconds: (rt::time::now().0 / process::time::SECOND_NS) as i64,
         // The result has 16 bits after the point, the load itself 11.

@@ -170,7 +170,10 @@ impl Work {
 }
 
 pub fn uptime(reader: &dyn Principal) -> Vec<u8> {
-    let idle: u64 = Work::for_caller(reader).processors.iter().map(|(.., idle)| idle).sum();
+    let idle: u64 = match totals::level_of(reader) {
+        Some(level) => Work::of_level(level).processors.iter().map(|(.., idle)| idle).sum(),
+        None => rt::system::processor_times().iter().map(|time| time.idle_ns).sum(),
+    };
     let mut text = Text::with_room(32);
     write_hundredths(&mut text, rt::time::now().0 / CENTISECOND_NS).put(" ");
     write_hundredths(&mut text, idle / CENTISECOND_NS).put("\n");
@@ -184,7 +187,7 @@ pub fn loadavg(reader: &dyn Principal) -> Vec<u8> {
         None => (tree::read().task_count() as u64, rt::system::runnable_threads() as u64),
     };
     let mut text = Text::with_room(32);
-    for load in system::load(level, runnable) {
+    for load in system::load(level, || runnable) {
         write_hundredths(&mut text, (load * 100) >> 11).put(" ");
     }
     text.number(runnable).put("/").number(tasks);
