@@ -4,24 +4,13 @@
 //! copies are never undefined behaviour, only unordered, as on real memory.
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
-/// Words that are summed in one turn of a loop.
+/// Words that one turn of a loop takes. The compiler unrolls no loop over atomics by itself.
 const STEP: usize = 8;
 
 #[inline]
 fn mask(first: usize, count: usize) -> u64 {
     let ones = if count == 8 { u64::MAX } else { (1 << (count * 8)) - 1 };
     ones << (first * 8)
-}
-
-/// Splits `length` bytes at `offset` into (word, first byte in it, bytes), calling `part` for each.
-fn parts(offset: usize, length: usize, mut part: impl FnMut(usize, usize, usize, usize)) {
-    let mut done = 0;
-    while done < length {
-        let at = offset + done;
-        let count = (8 - at % 8).min(length - done);
-        part(at / 8, at % 8, count, done);
-        done += count;
-    }
 }
 
 /// Returns the number of bytes before the first whole word of the `length` bytes at `offset`.
@@ -55,9 +44,13 @@ pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
     let words = &words[(offset + first.len()) / 8..];
     let (whole, last) = out.as_chunks_mut::<8>();
     let end = whole.len();
-    for (out, word) in whole.iter_mut().zip(&words[..end]) {
-        *out = word.load(Relaxed).to_le_bytes();
+    let load = |(out, word): (&mut [u8; 8], &AtomicU64)| *out = word.load(Relaxed).to_le_bytes();
+    let (steps, rest) = words[..end].as_chunks::<STEP>();
+    let (step_outs, rest_outs) = whole.as_chunks_mut::<STEP>();
+    for (outs, step) in step_outs.iter_mut().zip(steps) {
+        outs.iter_mut().zip(step).for_each(load);
     }
+    rest_outs.iter_mut().zip(rest).for_each(load);
     if !last.is_empty() {
         read_part(&words[end], 0, last);
     }
@@ -123,9 +116,15 @@ pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
     }
     let words = &words[(offset + first.len()) / 8..];
     let (whole, last) = data.as_chunks::<8>();
-    for (data, word) in whole.iter().zip(&words[..whole.len()]) {
+    let store = |(data, word): (&[u8; 8], &AtomicU64)| {
         word.store(u64::from_le_bytes(*data), Relaxed);
+    };
+    let (steps, rest) = words[..whole.len()].as_chunks::<STEP>();
+    let (step_data, rest_data) = whole.as_chunks::<STEP>();
+    for (data, step) in step_data.iter().zip(steps) {
+        data.iter().zip(step).for_each(store);
     }
+    rest_data.iter().zip(rest).for_each(store);
     if !last.is_empty() {
         write_part(&words[whole.len()], 0, last);
     }
@@ -143,7 +142,31 @@ pub(crate) fn store_all<const N: usize>(words: &[AtomicU64], offset: usize, valu
 
 /// Zeroes `length` bytes. The range must be inside `words`.
 pub(crate) fn zero(words: &[AtomicU64], offset: usize, length: usize) {
-    parts(offset, length, |word, first, count, _| put(&words[word], mask(first, count), 0));
+    let first = head(offset, length);
+    if first > 0 {
+        put(&words[offset / 8], mask(offset % 8, first), 0);
+    }
+    let words = &words[(offset + first) / 8..];
+    let (whole, last) = ((length - first) / 8, (length - first) % 8);
+    let (steps, rest) = words[..whole].as_chunks::<STEP>();
+    for step in steps {
+        step.iter().for_each(|word| word.store(0, Relaxed));
+    }
+    rest.iter().for_each(|word| word.store(0, Relaxed));
+    if last > 0 {
+        put(&words[whole], mask(0, last), 0);
+    }
+}
+
+/// Copies `from` to `to`, which is as long.
+#[cfg_attr(all(target_os = "none", not(skerry_process)), expect(dead_code))]
+pub(crate) fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
+    let move_one = |(from, to): (&AtomicU64, &AtomicU64)| to.store(from.load(Relaxed), Relaxed);
+    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<STEP>(), to.as_chunks::<STEP>());
+    for (from, to) in from.iter().zip(to) {
+        from.iter().zip(to).for_each(move_one);
+    }
+    from_rest.iter().zip(to_rest).for_each(move_one);
 }
 
 fn put(word: &AtomicU64, mask: u64, bits: u64) {
@@ -221,6 +244,12 @@ mod tests {
             let mut back = vec![0; length];
             read(&words, offset, &mut back);
             assert_eq!(back, data, "{length} bytes at {offset}");
+            let ones = [const { AtomicU64::new(u64::MAX) }; BYTES / 8];
+            zero(&ones, offset, length);
+            let all = ones.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+            assert!(all.eq((0..BYTES).map(|at| if inside.contains(&at) { 0 } else { 0xff })));
+            copy(&words, &ones);
+            assert!(words.iter().zip(&ones).all(|(a, b)| a.load(Relaxed) == b.load(Relaxed)));
             words[0].fetch_or(if offset > 0 { 1 } else { 0 }, Relaxed);
             let total = data.iter().zip(offset..);
             let total = total.map(|(byte, at)| u128::from(*byte) << (at % 8 * 8)).sum::<u128>();

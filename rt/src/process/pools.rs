@@ -456,9 +456,7 @@ pub(crate) fn frame_zero(frame: u32, offset: usize, length: usize) {
 /// Copies a frame whose contents are here to an own one.
 pub(crate) fn frame_copy(from: u32, to: u32) {
     if let Some(from) = words(from).filter(|_| !is_lent(to)) {
-        for (from, to) in from.iter().zip(own_words(to)) {
-            to.store(from.load(Relaxed), Relaxed);
-        }
+        crate::words::copy(from, own_words(to));
     }
 }
 
