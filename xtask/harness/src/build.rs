@@ -39,6 +39,12 @@ impl Features {
         }
     }
 
+    /// Returns the optimization at link time. Nobody measures a build with checks, and without it each further system is
+    /// linked in seconds.
+    pub fn lto(&self) -> &'static str {
+        if self.check { "off" } else { "thin" }
+    }
+
     /// Returns the suffix in the names of files built with these features.
     pub fn suffix(&self) -> String {
         self.names().iter().map(|name| format!("-{name}")).collect()
@@ -60,14 +66,11 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
         None => &["image", "launch"],
     };
     let packages = own.iter().copied().chain(system.linked().map(Member::package));
-    // Nobody measures a build with checks, and without optimization at link time each further system is linked in seconds.
-    let lto = if features.check { "off" } else { "thin" };
-    let libraries = Libraries::build("building the kernel", packages, &target, |cargo| {
-        cargo.env("CARGO_PROFILE_RELEASE_LTO", lto);
-        own.iter().for_each(|package| features.add(package, cargo));
-    })?;
-    let mut flags = kernel_flags()?;
-    flags.push(format!("-Clto={lto}"));
+    let libraries =
+        Libraries::build("building the kernel", packages, features, &target, |cargo| {
+            own.iter().for_each(|package| features.add(package, cargo));
+        })?;
+    let flags = kernel_flags()?;
     let program = Program {
         text: &system.kernel(&archive),
         crates: own
@@ -83,6 +86,7 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
     libraries.link(&program, &built)?;
     let path = shell::build_path(&format!("skerry-{name}{suffix}.elf"))?;
     symbols::embed(&built, &path)?;
+    isolated::keep_personality(&system, features, &symbols::personality(&path))?;
     Ok(path)
 }
 

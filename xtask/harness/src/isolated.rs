@@ -13,33 +13,27 @@ use std::{
     process::Command,
 };
 
-/// Compiler flags for rt's process back end: in ring 3, low in memory, without relocations, with frame pointers for backtraces.
+/// Compiler flags for rt's process back end, with frame pointers for backtraces. The code may be anywhere in the address space: no
+/// relocation has 32 bits, so that the image of a component that runs programs can be linked behind [`calls::SERVER_BASE`]. The
+/// code model is that of the target's own libraries, without which they cannot be optimized at link time; position-independent
+/// code is the same for it as for the small one.
 const FLAGS: [&str; 7] = [
     "--cfg=skerry_process",
     "-C",
-    "relocation-model=static",
+    "relocation-model=pic",
     "-C",
-    "code-model=small",
+    "code-model=kernel",
     "-C",
     "force-frame-pointers=yes",
 ];
+
+/// The compiler takes code for any address to be for an executable that is relocated when it is loaded.
+const NOT_RELOCATED: &str = "link-arg=--no-pie";
 
 /// Names of functions stay for backtraces; the rest would be half of an image.
 const WITHOUT_LINES: [&str; 2] = ["-C", "strip=debuginfo"];
 /// The linker script of all components.
 const SCRIPT: &str = "image/component.ld";
-
-/// Compiler flags for a component that runs programs: as [`FLAGS`], but anywhere in the address space, so that no relocation has
-/// 32 bits and the image can be linked behind [`calls::SERVER_BASE`], above all programs.
-const SERVER_FLAGS: [&str; 7] = [
-    "--cfg=skerry_process",
-    "-C",
-    "relocation-model=pic",
-    "-C",
-    "code-model=small",
-    "-C",
-    "force-frame-pointers=yes",
-];
 
 /// Makes `cargo` build for the process world.
 pub fn for_process_world(cargo: &mut Command) -> &mut Command {
@@ -51,13 +45,17 @@ fn with_flags<'c>(cargo: &'c mut Command, flags: &[&str]) -> &'c mut Command {
     cargo.env("RUSTFLAGS", flags.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS")
 }
 
+/// Returns the compiler's flags for an executable.
+fn link_flags<'f>() -> impl Iterator<Item = &'f str> {
+    FLAGS.into_iter().chain(["-C", NOT_RELOCATED]).chain(WITHOUT_LINES)
+}
+
 /// Builds the isolated components of `system`. Returns the path of their archive.
 ///
 /// # Errors
 /// The compiler's messages, or an executable that no nucleus would load.
 pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
-    let suffix = features.suffix();
-    let folder = shell::root().join(format!("target/isolated{suffix}"));
+    let folder = folder(features);
     let members: Vec<&Member> =
         system.in_world(World::Process).filter(|member| !member.is_personality()).collect();
     let mut programs = Vec::new();
@@ -65,7 +63,7 @@ pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
         let packages =
             ["rt", "interfaces"].into_iter().chain(members.iter().map(|one| one.package()));
         let what = "building the isolated components";
-        let libraries = Libraries::build(what, packages, &folder, |cargo| {
+        let libraries = Libraries::build(what, packages, features, &folder, |cargo| {
             features.add("rt", with_flags(cargo, &FLAGS));
         })?;
         for member in members {
@@ -75,7 +73,7 @@ pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
     if let Some(host) = system.isolated_personality() {
         programs.push((host.name.as_str(), personality(system, host, features)?));
     }
-    pack(&programs, &format!("isolated-{}{suffix}.archive", system.name))
+    pack(&programs, &format!("isolated-{}{}.archive", system.name, features.suffix()))
 }
 
 /// Links the executable of `member`. Returns its path.
@@ -90,24 +88,45 @@ fn program(
         text: &system.program(member),
         crates: vec!["rt".to_owned(), "interfaces".to_owned(), member.crate_name()],
         script: SCRIPT,
-        flags: &FLAGS.into_iter().chain(WITHOUT_LINES).collect::<Vec<_>>(),
+        flags: &link_flags().collect::<Vec<_>>(),
         included: &[],
     };
     libraries.link(&program, &path)?;
     Ok(path)
 }
 
+fn folder(features: &Features) -> PathBuf {
+    shell::root().join(format!("target/isolated{}", features.suffix()))
+}
+
+fn personality_path(system: &System, host: &Member, features: &Features) -> PathBuf {
+    folder(features).join(format!("{}-{}", host.name, system.name))
+}
+
+/// Copies the executable of the system's isolated personality to `to`, for profilers; removes that file if it has none.
+///
+/// # Errors
+/// Fails if the file cannot be written.
+pub fn keep_personality(system: &System, features: &Features, to: &Path) -> Result<()> {
+    let kept = match system.isolated_personality() {
+        Some(host) => std::fs::copy(personality_path(system, host, features), to).map(drop),
+        None if to.exists() => std::fs::remove_file(to),
+        None => Ok(()),
+    };
+    kept.with_context(|| format!("writing {}", to.display()))
+}
+
 /// Builds the executable of the personality `host`, with the components that share its process. Returns its path.
 fn personality(system: &System, host: &Member, features: &Features) -> Result<PathBuf> {
-    let folder = shell::root().join(format!("target/personality{}", features.suffix()));
+    let folder = folder(features);
     let guests = || system.guests(host);
     let packages = ["rt", "launch"].into_iter().chain(guests().map(Member::package));
-    let libraries = Libraries::build("building the personality", packages, &folder, |cargo| {
-        features.add("launch", with_flags(cargo, &SERVER_FLAGS));
+    let what = "building the personality";
+    let libraries = Libraries::build(what, packages, features, &folder, |cargo| {
+        features.add("launch", with_flags(cargo, &FLAGS));
     })?;
-    let path = folder.join(format!("{}-{}", host.name, system.name));
+    let path = personality_path(system, host, features);
     let base = server_base();
-    let fixed = ["-C", NOT_RELOCATED, "-C", &base];
     let program = Program {
         text: &system.program(host),
         crates: ["rt".to_owned(), "launch".to_owned()]
@@ -115,15 +134,12 @@ fn personality(system: &System, host: &Member, features: &Features) -> Result<Pa
             .chain(guests().map(Member::crate_name))
             .collect(),
         script: SCRIPT,
-        flags: &SERVER_FLAGS.into_iter().chain(WITHOUT_LINES).chain(fixed).collect::<Vec<_>>(),
+        flags: &link_flags().chain(["-C", &base]).collect::<Vec<_>>(),
         included: &[],
     };
     libraries.link(&program, &path)?;
     Ok(path)
 }
-
-/// The compiler takes code for any address to be for an executable that is relocated when it is loaded.
-const NOT_RELOCATED: &str = "link-arg=--no-pie";
 
 /// Returns the linker's argument that tells the first address of the image of a component that runs programs. The shared page
 /// is below it.
@@ -140,13 +156,16 @@ const PROBES: [&str; 6] =
 /// # Errors
 /// Those of [`archive`].
 pub fn probes() -> Result<PathBuf> {
-    let folder = shell::root().join("target/isolated");
+    let folder = folder(&Features::default());
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--locked", "-p", "bench"]);
     PROBES.iter().for_each(|name| {
         cargo.args(["--bin", name]);
     });
-    for_process_world(&mut cargo).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+    let flags: Vec<&str> = FLAGS.into_iter().chain(["-C", NOT_RELOCATED]).collect();
+    cargo.args(["--target", TARGET]).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+    with_flags(&mut cargo, &flags);
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", Features::default().lto());
     cargo.env("CARGO_TARGET_DIR", &folder);
     shell::quietly(&build::first("building the probes of messages", &folder), &mut cargo)?;
     let built = folder.join(TARGET).join("release");
@@ -164,9 +183,9 @@ fn server_probe() -> Result<PathBuf> {
     cargo.args(["build", "--release", "--locked", "-p", "bench", "--bin", SERVER_PROBE]);
     cargo.args(["--target", TARGET]).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     let base = server_base();
-    let flags: Vec<&str> =
-        SERVER_FLAGS.into_iter().chain(["-C", NOT_RELOCATED, "-C", &base]).collect();
+    let flags: Vec<&str> = FLAGS.into_iter().chain(["-C", NOT_RELOCATED, "-C", &base]).collect();
     with_flags(&mut cargo, &flags).env("CARGO_TARGET_DIR", &folder);
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", Features::default().lto());
     shell::quietly(&build::first("building the probe that runs programs", &folder), &mut cargo)?;
     Ok(folder.join(TARGET).join("release").join(SERVER_PROBE))
 }

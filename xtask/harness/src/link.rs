@@ -4,7 +4,10 @@
 //! A program is not a package, because a package would need a manifest with another list of crates; the descriptions are the
 //! only list. [`Libraries`] are the crates that cargo built for one target; [`Libraries::link`] makes a program of a source
 //! text.
-use crate::{build, shell};
+use crate::{
+    build::{self, Features},
+    shell,
+};
 use anyhow::{Context, Result};
 use std::{
     collections::BTreeMap,
@@ -22,6 +25,8 @@ pub struct Libraries {
     /// The folders of the crates that these import; macros are built for the host.
     imported: [PathBuf; 2],
     newest: SystemTime,
+    /// The optimization at link time for which they were built.
+    lto: &'static str,
 }
 
 /// A program to be linked.
@@ -39,13 +44,14 @@ pub struct Program<'p> {
 }
 
 impl Libraries {
-    /// Builds `packages` in the folder `target`; `prepare` adds to the command.
+    /// Builds `packages` with `features` in the folder `target`; `prepare` adds to the command.
     ///
     /// # Errors
     /// Fails with the compiler's messages.
     pub fn build<'p>(
         what: &str,
         packages: impl IntoIterator<Item = &'p str>,
+        features: &Features,
         target: &Path,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Libraries> {
@@ -55,12 +61,14 @@ impl Libraries {
         packages.into_iter().for_each(|package| {
             cargo.args(["-p", package]);
         });
+        cargo.env("CARGO_PROFILE_RELEASE_LTO", features.lto());
         prepare(&mut cargo);
         let output = shell::quietly(&build::first(what, target), &mut cargo)?;
         let mut libraries = Libraries {
             found: BTreeMap::new(),
             imported: [TARGET, "."].map(|part| target.join(part).join("release/deps")),
             newest: SystemTime::UNIX_EPOCH,
+            lto: features.lto(),
         };
         for line in String::from_utf8_lossy(&output).lines() {
             if let Some((name, path)) = library(line) {
@@ -92,6 +100,7 @@ impl Libraries {
         let mut compiler = Command::new("rustc");
         compiler.current_dir(shell::root()).args(["--edition", "2024", "--target", TARGET]);
         compiler.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "debuginfo=1"]);
+        compiler.arg("-C").arg(format!("lto={}", self.lto));
         compiler.arg("-C").arg(format!("link-arg=-T{}", script.display())).args(program.flags);
         for folder in &self.imported {
             compiler.arg("-L").arg(format!("dependency={}", folder.display()));

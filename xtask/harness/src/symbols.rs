@@ -22,6 +22,11 @@ pub fn beside(kernel: &Path) -> PathBuf {
     kernel.with_extension("debug")
 }
 
+/// Returns the path of the executable of the personality that the kernel at `kernel` starts in a process, if it does.
+pub fn personality(kernel: &Path) -> PathBuf {
+    kernel.with_extension("personality")
+}
+
 /// Copies the kernel at `from` to `to` with its symbol table embedded and without sections, and its whole ELF file to
 /// [`beside`] it.
 ///
@@ -81,6 +86,11 @@ fn symbols_header(elf: &[u8]) -> Option<usize> {
 
 /// Returns address (less [`KERNEL_BASE`]) and name of every function in ascending order, one for each address.
 pub fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
+    functions_from(elf, KERNEL_BASE)
+}
+
+/// Does as [`functions`], with addresses less `base`.
+pub fn functions_from(elf: &[u8], base: u64) -> Option<Vec<(u32, Vec<u8>)>> {
     const SYMBOL_TABLE: u64 = 2;
     const FUNCTION: u8 = 2;
     const NO_TYPE: u8 = 0;
@@ -100,9 +110,7 @@ pub fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
         let name =
             elf.get(strings + number(elf, at, 4)? as usize..)?.split(|&byte| byte == 0).next()?;
         let is_code = section == 1 && (kind == FUNCTION || kind == NO_TYPE);
-        if let (true, false, Some(offset)) =
-            (is_code, name.is_empty(), address.checked_sub(KERNEL_BASE))
-        {
+        if let (true, false, Some(offset)) = (is_code, name.is_empty(), address.checked_sub(base)) {
             found.push((u32::try_from(offset).ok()?, name.to_vec()));
         }
     }

@@ -8,20 +8,28 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Names(BTreeMap<u64, String>);
 
 impl Names {
-    /// Reads the functions of the kernel at `path` from the file with its symbols beside it.
+    /// Reads the functions of the kernel at `kernel` from the file with its symbols beside it, and those of a personality that
+    /// it starts in a process.
     ///
     /// # Errors
-    /// Fails if that file cannot be read or has no symbols.
-    pub fn of(path: &Path) -> Result<Names> {
-        let path = symbols::beside(path);
-        let elf = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-        let functions = symbols::functions(&elf).context("the kernel has no symbols")?;
-        let named = |(offset, name): (u32, Vec<u8>)| {
-            let name = String::from_utf8_lossy(&name).into_owned();
-            let name = format!("{:#}", rustc_demangle::demangle(&name));
-            (symbols::KERNEL_BASE + u64::from(offset), name)
-        };
-        Ok(Names(functions.into_iter().map(named).collect()))
+    /// Fails if such a file cannot be read or has no symbols.
+    pub fn of(kernel: &Path) -> Result<Names> {
+        let mut names = BTreeMap::new();
+        let personality = symbols::personality(kernel);
+        let kernel = (symbols::beside(kernel), symbols::KERNEL_BASE);
+        let personality = personality.exists().then_some((personality, calls::SERVER_BASE));
+        for (path, base) in [kernel].into_iter().chain(personality) {
+            let elf =
+                std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            let functions = symbols::functions_from(&elf, base)
+                .with_context(|| format!("{} has no symbols", path.display()))?;
+            names.extend(functions.into_iter().map(|(offset, name)| {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                let name = format!("{:#}", rustc_demangle::demangle(&name));
+                (base + u64::from(offset), name)
+            }));
+        }
+        Ok(Names(names))
     }
 
     /// Returns the first addresses, ascending.
