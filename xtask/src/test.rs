@@ -350,21 +350,24 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
     let (image, names) = abi_image(filter)?;
     let pending = Pending::read()?;
     println!("x: {} tests that Skerry does not pass yet are left out", pending.count());
-    for &cpus in target.some(&[2, 1, 4]) {
-        let bar = shell::progress(&format!("ABI tests on Skerry ({system}, processors: {cpus})"));
-        let boot = |_, name: &String| {
-            bar.set_message(format!("ABI tests ({name}) on Skerry ({system}, processors: {cpus})"));
-            let log = format!("abi-{name}-{cpus}.log");
-            let inside = filter_inside(name, filter).unwrap_or_default();
-            let arguments = format!("{inside}{}", pending.arguments(name));
-            abi_boot(&Config { cpus, ..guest::machine(&kernel, &image, &log)? }, name, &arguments)
-        };
-        let outputs = shell::side_by_side(&names, shell::processors(), boot);
-        bar.finish_and_clear();
-        for (name, output) in names.iter().zip(outputs) {
-            let (output, ended) = output?;
-            tally.count_program(&format!("{system}-{cpus} {name}"), &output, ended);
-        }
+    let boots: Vec<(u32, &String)> = target
+        .some(&[2, 1, 4])
+        .iter()
+        .flat_map(|&cpus| names.iter().map(move |name| (cpus, name)))
+        .collect();
+    let bar = shell::progress(&format!("ABI tests on Skerry ({system})"));
+    let boot = |_, &(cpus, name): &(u32, &String)| {
+        bar.set_message(format!("ABI tests ({name}) on Skerry ({system}, processors: {cpus})"));
+        let log = format!("abi-{name}-{cpus}.log");
+        let inside = filter_inside(name, filter).unwrap_or_default();
+        let arguments = format!("{inside}{}", pending.arguments(name));
+        abi_boot(&Config { cpus, ..guest::machine(&kernel, &image, &log)? }, name, &arguments)
+    };
+    let outputs = shell::side_by_side(&boots, shell::processors(), boot);
+    bar.finish_and_clear();
+    for ((cpus, name), output) in boots.iter().zip(outputs) {
+        let (output, ended) = output?;
+        tally.count_program(&format!("{system}-{cpus} {name}"), &output, ended);
     }
     Ok(())
 }
