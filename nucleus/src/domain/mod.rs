@@ -80,6 +80,7 @@ pub struct Domain {
     /// Quota of interrupt vectors.
     vectors: Arc<Quota>,
     lines: SpinLock<Lines>,
+    /// Numbers of its threads, ascending.
     threads: SpinLock<Vec<u64>>,
     /// Number of threads that have not left for good.
     alive: AtomicU32,

@@ -88,7 +88,11 @@ pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     domain.alive.fetch_update(SeqCst, SeqCst, more).map_err(|_| Status::NoMemory)?;
     let own = domain.clone();
     let body: thread::Body = Box::new(Box::new(move || serve(&own, start, area)));
-    let know = |number| domain.threads.lock().push(number);
+    let know = |number| {
+        let mut threads = domain.threads.lock();
+        let place = threads.partition_point(|&other| other < number);
+        threads.insert(place, number);
+    };
     let share = domain.share.clone();
     thread::spawn_known(&domain.name, start.policy, share, body, know).map_err(|_| {
         domain.leave();
