@@ -1,7 +1,7 @@
 //! Tests with tiny programs in machine code.
 use crate::suite::in_threads;
 use alloc::{boxed::Box, sync::Arc, vec};
-use calls::PLAIN;
+use calls::{PLAIN, RUN};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{
     arch::user::run,
@@ -124,9 +124,10 @@ pub fn calls_and_faults() {
     assert_eq!(run(&mut registers, &space), fault);
 }
 
-/// Tests the registers, also with the number of a plain message of a component, which a program may not send.
+/// Tests the registers, also with the numbers of a component's calls that are done in a fast way, which a program may not make.
 pub fn registers_survive() {
-    [1, PLAIN, PLAIN | 1, u64::MAX].into_iter().for_each(registers_survive_with);
+    let numbers = [1, PLAIN, PLAIN | 1, RUN, RUN | 7 << 32, u64::MAX];
+    numbers.into_iter().for_each(registers_survive_with);
 }
 
 /// Tests that every register comes back as it was given, by both ways out and both ways in.

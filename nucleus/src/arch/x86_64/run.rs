@@ -21,9 +21,12 @@ global_asm!(
     .balign 64
     .global skerry_run
 skerry_run:
+    # A program may call any number. Its kernel stack holds no component's context there.
+    mov rsp, gs:[48]
+    cmp qword ptr [rsp], offset skerry_component_left
+    jne skerry_syscall_any
     cmp qword ptr gs:[56], 0
     je 9f
-    mov rsp, gs:[48]
     mov rax, [rsp + 8]
     cmp rdi, [rax + {context}]
     jne 9f
