@@ -124,6 +124,9 @@ fn serve(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
     // SAFETY: `running` begins with the registers, stays here, and is touched by the two functions only; the stack's place
     // is the thread's.
     unsafe { component::run(context, ready, trapped, kernel_stack) };
+    // An interrupt that ended user mode has left them off. The end waits for locks and for other processors.
+    // SAFETY: nothing is held.
+    unsafe { cpu::enable_interrupts() };
     thread::serve_at(core::ptr::null_mut());
     running.caller.leave();
     drop(running);
