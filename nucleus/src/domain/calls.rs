@@ -21,6 +21,7 @@ use crate::{
 };
 use ::calls::{
     Call, FOREVER, MOVED, NO_HANDLE, PLAIN, READ_ONLY, Status, Verdict, message_in, message_out,
+    space::number::ENTER,
 };
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::Ordering::Relaxed;
@@ -302,6 +303,9 @@ impl<'a> Caller<'a> {
     /// Does a call that needs the state of the calling thread; the domain does the others.
     fn rest(&mut self, call: Call, registers: &mut Registers) -> Done {
         let (first, second, domain) = (registers.rdi, registers.rsi, self.domain);
+        if (call, second) == (Call::Space, ENTER) {
+            self.entered.forget();
+        }
         match call {
             Call::Receive => self.exchange(Step::ReplyAndReceive, registers, Endpoint::receive)?,
             Call::Reply => {

@@ -105,6 +105,7 @@ impl Caller<'_> {
         let (context, handle) = (registers.rdi, registers.rsi);
         let space = self.domain.program_space(handle)?;
         let pinned = Pinned::new(self.domain, context, size_of::<Registers>())?;
+        self.entered.forget();
         thread::enter_program(&space);
         if self.take_kick() | thread::take_kick() {
             answer(registers, Trap::Kicked);

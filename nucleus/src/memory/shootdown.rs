@@ -110,7 +110,8 @@ fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
     if !shows(LOADED[cpu].load(Relaxed), space) {
         // The processor has left the space meanwhile.
         space.active.fetch_and(!(1 << cpu), SeqCst);
-    } else if pages == EVICT || !shows(thread::current_space(), space) {
+    } else if !shows(thread::current_space(), space) || pages == EVICT && space.server().is_none() {
+        // A thread that is in a program's space may load its roots again, so the space stays, without pages.
         leave(cpu, space);
     } else if pages > PAGES_ONE_BY_ONE {
         paging::flush_user();
@@ -164,9 +165,7 @@ pub fn evict(space: &Inner) {
     let pointer = core::ptr::from_ref(space).cast_mut();
     {
         let _off = NoInterrupts::new();
-        if LOADED[me].load(Relaxed) == pointer {
-            leave(me, space);
-        }
+        forget(me, pointer, 0, EVICT);
     }
     let others = space.active.load(SeqCst) & !(1 << me);
     if others != 0 {
