@@ -37,6 +37,8 @@ bitflags! {
         const DEVICE = 1 << 10;
         /// Software bit: the entry's frame is kept by another owner for as long as the entry is there.
         const BORROWED = 1 << 11;
+        /// Software bit: the frame is of a region that the component with this space made and pays for.
+        const OF_REGION = 1 << 52;
         /// Execution is not allowed.
         const NO_EXECUTE = 1 << 63;
         /// The bits of the physical address.

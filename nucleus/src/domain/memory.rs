@@ -1,18 +1,19 @@
 //! Kernel calls about memory: pages, regions, buffers for devices.
-use super::{Domain, calls::Done, run::READ_WRITE};
+use super::{
+    Domain,
+    calls::Done,
+    run::{Pinned, READ_WRITE},
+};
 use crate::{
     capability::{Capability, Region},
     dma::DmaBuffer,
-    memory::{
-        NoMemory, PAGE,
-        charge::Charge,
-        space::{Inner, Protection},
-    },
+    memory::{NoMemory, PAGE, charge::Charge, frames, space::Protection},
 };
 use ::calls::{Call, KEPT, Status};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Release;
 use program::Registers;
+use x86::paging::Entry;
 
 /// A region that is mapped, and kept as long as it is: pages of the space borrow its frames.
 #[derive(Debug)]
@@ -132,30 +133,41 @@ impl Domain {
         if let Some(known) = mapped.iter().find(|known| known.handle == handle) {
             return Ok((known.start, region));
         }
-        let frames: Vec<u32> = region.frames().collect();
+        let list: Vec<u32> = region.frames().collect();
         // Programs may get pages of the domain's own regions.
         let is_own = region.is_charged_to(&self.quota) && !region.is_given();
-        let charged = if region.is_charged_to(&self.quota) { 0 } else { frames.len() };
+        let charged = if region.is_charged_to(&self.quota) { 0 } else { list.len() };
         self.charge(charged)?;
-        let start = self.room(frames.len());
-        let protection = if region.can_write { READ_WRITE } else { Protection::READ };
-        let map = if is_own && self.grants.can_run { Inner::map } else { Inner::map_borrowed };
-        match map(&self.space, start, &frames, protection) {
+        let start = self.room(list.len());
+        let flags = Entry::allowing(if region.can_write { READ_WRITE } else { Protection::READ });
+        let entered = if is_own && self.grants.can_run {
+            self.space.enter(start, &list, flags | Entry::OF_REGION, frames::retain)
+        } else {
+            self.space.enter(start, &list, flags | Entry::BORROWED, |_| ())
+        };
+        match entered {
             Ok(_) => {
                 mapped.push(Mapped { handle, start, region: region.clone(), charged });
                 Ok((start, region))
             }
             Err(NoMemory) => {
-                let _ = self.space.unmap(start, start + (frames.len() * PAGE) as u64);
+                let _ = self.space.unmap(start, start + (list.len() * PAGE) as u64);
                 self.uncharge(charged);
                 Err(Status::NoMemory)
             }
         }
     }
 
-    /// Returns whether `address` is in memory that is shared with others.
-    pub(super) fn is_shared(&self, address: u64) -> bool {
-        self.mapped.lock().iter().any(|region| region.touches(address, address + 1))
+    /// Pins the `bytes` bytes at `address`, which is aligned to 8, for as long as a thread lives. They are not in a region, which
+    /// can be taken back.
+    pub(super) fn pin_own(&self, address: u64, bytes: usize) -> Result<Pinned, Status> {
+        // No region is mapped or unmapped meanwhile.
+        let mapped = self.mapped.lock();
+        let is_shared = |region: &Mapped| region.touches(address, address.saturating_add(1));
+        if !address.is_multiple_of(8) || mapped.iter().any(is_shared) {
+            return Err(Status::Invalid);
+        }
+        Pinned::new(self, address, bytes)
     }
 
     /// Lends the memory that outlives this domain to its devices, if `handle` names that.

@@ -81,8 +81,10 @@ fn is_used(region: &Region) -> bool {
 impl Programs {
     /// Keeps `region`, which the component closes, as long as programs have pages of it.
     pub(super) fn retire(&self, region: &Region) {
-        if is_used(region) {
-            self.retired.lock().push(region.clone());
+        let mut retired = self.retired.lock();
+        let is_it = |one: &Region| one.device_address() == region.device_address();
+        if is_used(region) && !retired.iter().any(is_it) {
+            retired.push(region.clone());
         }
     }
 
@@ -104,7 +106,7 @@ impl Caller<'_> {
     pub(super) fn run(&mut self, registers: &mut Registers) -> Done {
         let (context, handle) = (registers.rdi, registers.rsi);
         let space = self.domain.program_space(handle)?;
-        let pinned = Pinned::new(self.domain, context, size_of::<Registers>())?;
+        let pinned = self.domain.pin_own(context, size_of::<Registers>())?;
         self.entered.forget();
         thread::enter_program(&space);
         if self.take_kick() | thread::take_kick() {
@@ -245,8 +247,9 @@ impl Domain {
         Ok(lent?)
     }
 
-    /// Finds the frames of the domain's own pages whose addresses are in `list`, and adds a reference to each. Returns the
-    /// addresses, of which the low bits are not looked at.
+    /// Finds the frames of pages of the domain's own regions whose addresses are in `list`, and adds a reference to each. Returns
+    /// the addresses, of which the low bits are not looked at. Other pages are charged until they are unmapped, whoever has
+    /// them.
     fn own_pages(
         &self,
         list: u64,
@@ -256,16 +259,15 @@ impl Domain {
         let mut words = [[0; 8]; PAGE_LIST_MAX];
         self.space.read(list, words[..own.len()].as_flattened_mut())?;
         let addresses = words.map(u64::from_le_bytes);
-        let needed =
-            if protection.contains(Protection::WRITE) { Entry::WRITE } else { Entry::PRESENT };
+        let mut needed = Entry::OF_REGION;
+        needed.set(Entry::WRITE, protection.contains(Protection::WRITE));
         let mut found = 0;
         {
             let _guard = self.space.lock.lock();
             for (place, address) in own.iter_mut().zip(addresses) {
                 let Ok(Leaf::Own(table)) = leaf(&**self.space.inner(), address) else { break };
                 let entry = table.get(index(address, 0));
-                let is_foreign = entry.contains(Entry::BORROWED);
-                if is_foreign || !entry.holds_frame() || !entry.contains(needed) {
+                if !entry.contains(needed) {
                     break;
                 }
                 frames::retain(entry.frame());
@@ -325,8 +327,8 @@ impl Domain {
 /// Returns the word of the page at `address`, and the number of references to its frame.
 fn look_at(space: &Space, address: u64) -> Result<[u64; 3], Status> {
     let page = space.query(address).ok_or(Status::NotFound)?;
-    // One is the look's own.
+    // One is the look's own. It is the last one if the page was unmapped meanwhile.
     let references = frames::references(page.frame).load(Acquire) - 1;
-    frames::release_all([page.frame]);
+    space.uncharge(frames::release_all([page.frame]));
     Ok([page_word(&page), references.into(), 0])
 }

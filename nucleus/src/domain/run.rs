@@ -77,11 +77,7 @@ unsafe impl Send for Pinned {}
 pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     let area = match start.message_area {
         0 => None,
-        // The area is kept as long as the thread lives, so it must not be in a region that can be taken back.
-        at if at.is_multiple_of(8) && !domain.is_shared(at) => {
-            Some(Pinned::new(domain, at, MESSAGE_WORDS * 8)?)
-        }
-        _ => return Err(Status::Invalid),
+        at => Some(domain.pin_own(at, MESSAGE_WORDS * 8)?),
     };
     let most = domain.grants.threads as u32;
     let more = |alive: u32| (alive < most).then_some(alive + 1);

@@ -35,21 +35,13 @@ impl Inner {
         self.enter(start, list, Entry::allowing(protection), frames::retain)
     }
 
-    /// Maps `list` as [`Inner::map`] does, without references of the space's own: the caller keeps the frames until they are
-    /// unmapped here or the space is gone.
+    /// Maps `list` as [`Inner::map`] does, with the `flags` of entries. `hold` gets each frame that is mapped, to take the reference of
+    /// its entry. A caller that takes none keeps the frames until they are unmapped here or the space is gone
+    /// ([`Entry::BORROWED`]).
     ///
     /// # Errors
     /// Those of [`Inner::map`].
-    pub fn map_borrowed(
-        &self,
-        start: u64,
-        list: &[u32],
-        protection: Protection,
-    ) -> Result<usize, NoMemory> {
-        self.enter(start, list, Entry::allowing(protection) | Entry::BORROWED, |_| ())
-    }
-
-    fn enter(
+    pub fn enter(
         &self,
         start: u64,
         list: &[u32],
@@ -342,7 +334,7 @@ impl Inner {
     /// Returns the page at `address`.
     pub fn query(&self, address: u64) -> Option<Page> {
         let _guard = self.lock.lock();
-        let leaf = pmap::leaf(self, address).ok()?;
+        let leaf = pmap::leaf(self, address).ok().filter(|_| self.bytes_from(address) > 0)?;
         let entry = leaf.get(paging::index(address, 0));
         entry.holds_frame().then(|| {
             frames::retain(entry.frame());

@@ -246,7 +246,7 @@ impl Inner {
     }
 
     /// Undoes [`Inner::charge`]: `pages` pages were freed.
-    pub(super) fn uncharge(&self, pages: usize) {
+    pub fn uncharge(&self, pages: usize) {
         if let (Some(quota), Some(_)) = (&self.quota, &self.server) {
             quota.give_back(pages);
         }
