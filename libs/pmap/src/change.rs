@@ -151,6 +151,7 @@ pub fn move_pages<P: Pmap>(
     replaced: &mut Gathered,
     moved: &mut usize,
 ) -> Result<(), NoMemory> {
+    *at = next(space, &mut { *at }, end).map_or(end, |(_, first, _)| first);
     let end = end.min(at.saturating_add(BATCH as u64 * PAGE));
     while let Some((leaf, first, slots)) = next_own(space, at, end)? {
         for (slot, from) in slots.zip((first..).step_by(PAGE as usize)) {

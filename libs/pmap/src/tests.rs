@@ -467,6 +467,23 @@ fn tables_that_moves_leave_empty_go() {
 }
 
 #[test]
+fn a_move_skips_what_no_table_maps() {
+    let memory = Memory::new(20);
+    let space = Space::new(&memory).unwrap();
+    let (page, far) = (1 << 30, 1 << 33);
+    assert_eq!(space.fill(page, 1, 7).0, 1);
+    let (mut at, mut moved, mut steps) = (0, 0, 0);
+    while at < far * PAGE {
+        let mut replaced = Gathered::default();
+        move_pages(&space, &mut at, far * PAGE, far * PAGE, &mut replaced, &mut moved).unwrap();
+        replaced.release(&space);
+        steps += 1;
+    }
+    assert_eq!((moved, space.load(page), space.load(page + far)), (1, None, Some(7)));
+    assert!(steps < 20, "{steps} steps");
+}
+
+#[test]
 fn a_table_of_devices_never_goes() {
     let memory = Memory::new(100);
     let space = Space::new(&memory).unwrap();
