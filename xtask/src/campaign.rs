@@ -36,9 +36,12 @@ pub struct Options {
     /// Processors
     #[arg(long, default_value_t = 4)]
     pub cpus: u32,
-    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first; of `returns` and `arguments` this family
+    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first; of `returns` and `arguments` this family; of `hostile` `hostile` or `personality`
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Build the checks of locks into the kernel of `hostile`
+    #[arg(long)]
+    pub check: bool,
     /// Write docs/stress.md, docs/arguments.md
     #[arg(long)]
     pub record: bool,
@@ -77,7 +80,7 @@ pub enum What {
     Disk,
     /// The same with 64 MiB and a program that takes all memory beside it
     Memory,
-    /// Random kernel calls and messages of a component, beside others that must not notice (10,000,000)
+    /// Random kernel calls and messages of a component, and of one that runs programs, beside others that must not notice (10,000,000 each)
     Hostile,
     /// A disk driver that misbehaves in 26 ways, beside programs that must not notice (1 round)
     HostileDriver,
@@ -118,7 +121,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Miri => miri::run(options),
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
-        What::Hostile => nucleus_tests::hostile(options.count.unwrap_or(10_000_000), options.cpus),
+        What::Hostile => hostile(options),
         What::HostileDriver => hostile_driver(options),
         What::Returns => returns::run(options),
         What::Arguments => arguments::run(options),
@@ -194,6 +197,19 @@ fn loops(seconds: u64) -> String {
          [ \"$x\" = $i ] || echo lost; i=$((i+1)); done; echo $i rounds; }}; \
          end=$(($(date +%s) + {seconds})); work & work & work & work & wait"
     ))
+}
+
+/// Runs the hostile components of each kind.
+fn hostile(options: &Options) -> Result<u8> {
+    let features = Features { check: options.check, ..Features::default() };
+    let calls = (options.count.unwrap_or(10_000_000), options.seed);
+    let mut status = 0;
+    for kind in nucleus_tests::HOSTILE {
+        if options.only.is_empty() || options.only.iter().any(|one| one == kind) {
+            status |= nucleus_tests::hostile(kind, calls, options.cpus, &features)?;
+        }
+    }
+    Ok(status)
 }
 
 /// Size of the part of the disk by which a hostile driver is told how to behave.

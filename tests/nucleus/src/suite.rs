@@ -88,7 +88,9 @@ const TESTS: &[(&str, fn())] = &[
     ("memory that was revoked is free", derivations::taken_back_memory_is_free),
     ("a component runs programs", servers::runs_programs),
     ("a component is killed with its programs", servers::killed_with_their_programs),
-    ("a hostile component harms nobody", hostile::harms_nobody),
+    ("a hostile component harms nobody", hostile::component_harms_nobody),
+    ("attempts of a personality fail", hostile::attempts_fail),
+    ("a hostile personality harms nobody", hostile::personality_harms_nobody),
     ("extended state is checked and kept", program::extended_state),
     (
         "a thread's extended state can be moved to its program's memory before it runs",
@@ -107,7 +109,8 @@ fn skerry_start() {
         Some("bench") => return one_of(costs::probes::report),
         Some("ports") => return one_of(costs::ports::report),
         Some("trace") => return one_of(costs::probes::trace),
-        Some("hostile") => return one_of(hostile::harms_nobody),
+        Some("hostile") => return hostile_alone(hostile::component_harms_nobody),
+        Some("personality") => return hostile_alone(hostile::personality_harms_nobody),
         _ => {}
     }
     let rounds = params::number("skerry.selftest").unwrap_or(1).max(1);
@@ -115,11 +118,8 @@ fn skerry_start() {
     let only = params::get("skerry.only").unwrap_or("");
     for _ in 0..rounds {
         for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(only)) {
-            let before = settled_counts();
             let start_ns = time::now_ns();
-            // The test runs in a thread of its own, which frees its space and extended state at its end.
-            in_threads(1, move |_| test());
-            settle(&before, name);
+            counted(name, *test);
             log::info!("selftest: ok: {name} ({} us)", (time::now_ns() - start_ns) / 1000);
             passed += 1;
         }
@@ -129,9 +129,23 @@ fn skerry_start() {
     power::off()
 }
 
+/// Runs `test` in a thread of its own, which frees its space and extended state at its end, and checks that nothing is left over.
+fn counted(name: &str, test: fn()) {
+    let before = settled_counts();
+    in_threads(1, move |_| test());
+    settle(&before, name);
+}
+
 /// Runs `body` instead of the tests, on one processor, and powers off.
 fn one_of(body: fn()) {
     in_threads(1, move |_| body());
+    log::info!("selftest: done");
+    power::off()
+}
+
+/// Runs a hostile component instead of the tests, and powers off.
+fn hostile_alone(test: fn()) {
+    counted("hostile", test);
     log::info!("selftest: done");
     power::off()
 }

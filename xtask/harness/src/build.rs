@@ -122,15 +122,15 @@ pub fn system(name: &str) -> Result<System> {
 ///
 /// # Errors
 /// The compiler's messages.
-pub fn nucleus_tests() -> Result<PathBuf> {
+pub fn nucleus_tests(features: &Features) -> Result<PathBuf> {
     let probes = isolated::probes()?;
     let target = shell::root().join("target/kernel");
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--locked", "-p", "nucleus-tests"]);
     cargo.args(["--target", "x86_64-unknown-none"]).env("CARGO_TARGET_DIR", &target);
-    cargo.env("SKERRY_PROBES", probes);
+    features.add("nucleus", cargo.env("SKERRY_PROBES", probes));
     shell::quietly("building the nucleus and its tests", &mut cargo)?;
-    let path = shell::build_path("nucleus-tests.elf")?;
+    let path = shell::build_path(&format!("nucleus-tests{}.elf", features.suffix()))?;
     symbols::embed(&nucleus_tests_symbols(), &path)?;
     Ok(path)
 }

@@ -170,24 +170,27 @@ pub fn probes() -> Result<PathBuf> {
     shell::quietly(&build::first("building the probes of messages", &folder), &mut cargo)?;
     let built = folder.join(TARGET).join("release");
     let mut programs: Vec<_> = PROBES.map(|name| (name, built.join(name))).into();
-    programs.push((SERVER_PROBE, server_probe()?));
+    for (package, name) in SERVER_PROBES {
+        programs.push((name, server_probe(package, name)?));
+    }
     pack(&programs, "probes.archive")
 }
 
-/// Name of the probe that runs programs.
-const SERVER_PROBE: &str = "program-server";
+/// The probes that run programs: package and name.
+const SERVER_PROBES: [(&str, &str); 2] =
+    [("bench", "program-server"), ("hostile-programs", "hostile-programs")];
 
-fn server_probe() -> Result<PathBuf> {
+fn server_probe(package: &str, name: &str) -> Result<PathBuf> {
     let folder = shell::root().join("target/server");
     let mut cargo = shell::cargo();
-    cargo.args(["build", "--release", "--locked", "-p", "bench", "--bin", SERVER_PROBE]);
+    cargo.args(["build", "--release", "--locked", "-p", package, "--bin", name]);
     cargo.args(["--target", TARGET]).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     let base = server_base();
     let flags: Vec<&str> = FLAGS.into_iter().chain(["-C", NOT_RELOCATED, "-C", &base]).collect();
     with_flags(&mut cargo, &flags).env("CARGO_TARGET_DIR", &folder);
     cargo.env("CARGO_PROFILE_RELEASE_LTO", Features::default().lto());
-    shell::quietly(&build::first("building the probe that runs programs", &folder), &mut cargo)?;
-    Ok(folder.join(TARGET).join("release").join(SERVER_PROBE))
+    shell::quietly(&build::first("building the probes that run programs", &folder), &mut cargo)?;
+    Ok(folder.join(TARGET).join("release").join(name))
 }
 
 /// Packs the executables at those paths, by name. Returns the path of their archive `file`, which is written only if it has

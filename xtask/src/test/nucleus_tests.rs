@@ -20,7 +20,7 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     if !names("nucleus") {
         return Ok(());
     }
-    let kernel = build::nucleus_tests()?;
+    let kernel = build::nucleus_tests(&build::Features::default())?;
     for cpus in [1, 2, 4] {
         let log = boot_tests(&kernel, cpus, "skerry.selftest=2")?;
         let passed = log.lines().filter(|line| line.contains("selftest: ok: ")).count();
@@ -42,13 +42,21 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Runs a hostile component that makes `calls` random kernel calls.
+/// A kind of hostile component, by the name that the tests' kernel has for its run.
+pub const HOSTILE: [&str; 2] = ["hostile", "personality"];
+
+/// Runs hostile components of a kind until they have made `calls` random kernel calls, from a seed.
 ///
 /// # Errors
 /// Fails if the kernel does not build or QEMU does not start.
-pub fn hostile(calls: u64, cpus: u32) -> Result<u8> {
-    let kernel = build::nucleus_tests()?;
-    let parameters = format!("skerry.selftest=hostile skerry.calls={calls}");
+pub fn hostile(
+    kind: &str,
+    (calls, seed): (u64, u64),
+    cpus: u32,
+    features: &build::Features,
+) -> Result<u8> {
+    let kernel = build::nucleus_tests(features)?;
+    let parameters = format!("skerry.selftest={kind} skerry.calls={calls} skerry.seed={seed}");
     let longest = LONGEST + Duration::from_secs(calls / CALLS_A_SECOND);
     let log = boot(&tests(&kernel, cpus, &parameters)?, "random kernel calls", longest)?;
     let is_whole = log.contains("selftest: done");

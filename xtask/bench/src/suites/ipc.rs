@@ -36,7 +36,7 @@ type Row = (String, f64);
 /// Fails if something does not build, start or end as it should.
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
-    let kernel = build::nucleus_tests()?;
+    let kernel = build::nucleus_tests(&build::Features::default())?;
     let counted = rows(&boot(&kernel, Unit::Instructions)?)?;
     println!("instructions (-icount shift=0, regression over four counts)");
     counted.iter().for_each(|(name, value)| println!("{name:<52}{value:>9.0}"));

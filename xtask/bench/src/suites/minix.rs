@@ -82,7 +82,7 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// Fails if something does not build, start or end as it should.
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
-    let kernel = build::nucleus_tests()?;
+    let kernel = build::nucleus_tests(&build::Features::default())?;
     let counted = measure(&kernel, Unit::Instructions)?;
     println!("instructions (-icount shift=0), average and standard deviation of 1000");
     print(&counted)?;
