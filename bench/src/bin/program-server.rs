@@ -13,6 +13,7 @@ mod component {
         PAGE_BYTES,
         memory::{Frame, FramePool},
         message::{self, Message},
+        sync::Event,
         thread::{self, Policy},
         time,
         user::{
@@ -439,16 +440,23 @@ mod component {
 
     /// Runs programs that do not end, in spaces that share page tables and pages of pools, and answers calls.
     fn serves() {
-        let begun = Arc::new(AtomicU32::new(0));
+        let begun = Arc::new((AtomicU32::new(0), Event::new()));
+        // The thread that answers, and the one that kills, come before these.
+        let policy = Policy::Fair { nice: 19 };
         for code in ENDLESS {
             for _ in 0..ENDLESS_THREADS {
                 let begun = begun.clone();
                 let body = move || run_for_ever(code, &begun);
-                thread::spawn("endless", Policy::default(), body).expect("a thread");
+                thread::spawn("endless", policy, body).expect("a thread");
             }
         }
-        while begun.load(SeqCst) < ENDLESS.len() as u32 * ENDLESS_THREADS {
-            thread::yield_now();
+        let (count, changed) = &*begun;
+        loop {
+            let ticket = changed.ticket();
+            if count.load(SeqCst) == ENDLESS.len() as u32 * ENDLESS_THREADS {
+                break;
+            }
+            changed.wait(ticket, None);
         }
         let (endpoint, mut message) = (message::service(), Message::new(0));
         let mut received = endpoint.receive(&mut message, None);
@@ -458,7 +466,7 @@ mod component {
         }
     }
 
-    fn run_for_ever(code: &[u8], begun: &AtomicU32) {
+    fn run_for_ever(code: &[u8], (begun, changed): &(AtomicU32, Event)) {
         let pool = FramePool::new(8).expect("a pool");
         let shown: Vec<Frame> = core::iter::from_fn(|| pool.take()).collect();
         let parent = with_code(code);
@@ -473,6 +481,7 @@ mod component {
         assert_eq!(child.make_writable(own, READ_WRITE), Ok(Unshared::Copied));
         let mut context = start();
         begun.fetch_add(1, SeqCst);
+        changed.signal();
         loop {
             assert!(matches!(context.run(&child), Trap::Kicked | Trap::Syscall));
         }

@@ -228,6 +228,10 @@ mod tests {
     use interfaces::{
         introduction::{ComplaintsServer, IntroductionClient, IntroductionServer},
         service,
+        supervisor::{
+            Order, OrderError, STATUS_PART_BYTES, SupervisorControl, SupervisorControlServer,
+        },
+        wire::Bytes,
     };
     use rt::{device::Loan, host, memory::Frame};
     use std::{sync::mpsc, thread};
@@ -276,6 +280,38 @@ mod tests {
         assert_eq!((known.generation("uart"), known.generation("rtc")), (Some(1), None));
         assert!(!known.listen("rtc", Arc::new(Notes::default())));
         assert_eq!(known.changed(Name::cut("rtc"), Presence::GivenUp), None);
+    }
+
+    /// A supervisor of no components.
+    struct Nobody;
+
+    impl SupervisorControl for Nobody {
+        fn order(&self, _: Name, _: Order) -> Result<(), OrderError> {
+            Err(OrderError::Unknown)
+        }
+        fn changes(&self) -> Option<u64> {
+            Some(5)
+        }
+        fn look(&self) -> Option<u64> {
+            Some(0)
+        }
+        fn part(&self, _: u64) -> Option<Bytes<STATUS_PART_BYTES>> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_supervisor_that_was_introduced_takes_orders() {
+        let (known, endpoint) = (introduced("uart"), Endpoint::new().unwrap());
+        assert!(known.supervisor().is_none());
+        let right = endpoint.badged(1).unwrap();
+        known.introduce(Name::cut(SUPERVISOR), Presence::Started(0), right).unwrap();
+        assert!(known.endpoint(SUPERVISOR).is_none(), "it is no component");
+        let serves = SupervisorControlServer::new("", Arc::new(Nobody));
+        thread::spawn(move || service::run(&endpoint, &[serves]));
+        let supervisor = known.supervisor().unwrap();
+        assert_eq!(supervisor.changes(), 5);
+        assert_eq!(supervisor.order("uart", Order::Kill), Err(OrderError::Unknown));
     }
 
     #[test]

@@ -5,11 +5,16 @@ use crate::{
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use calls::Grants;
-use nucleus::thread::{self, Endpoint, Wait};
+use nucleus::{
+    thread::{self, Endpoint, Wait},
+    time,
+};
 
 const MEMORY_BYTES: usize = 32 << 20;
-/// Number of components that are killed.
-const KILLS: u32 = 1000;
+/// Number of components that are killed. The suite runs twice a boot.
+const KILLS: u32 = 500;
+/// Each second component is killed so much later after its start than the one before it.
+const STEP_NS: u64 = 10_000;
 
 fn load_with(command_line: &str, share_percent: u8) -> Option<Loaded> {
     let grants = Grants {
@@ -55,7 +60,8 @@ pub fn killed_with_their_programs() {
             // It answers when its programs run.
             endpoint.call(&mut messages::message(0), Wait::default()).expect("an answer");
         } else {
-            (0..kill).for_each(|_| thread::yield_now());
+            let moment_ns = time::now_ns() + u64::from(kill) * STEP_NS;
+            thread::park(Some(moment_ns), thread::Sleep::Uninterruptible);
         }
         server.domain.kill("the test");
         let end = server.domain.wait_end(None).expect("an end");
