@@ -51,6 +51,11 @@ pub(crate) struct Entered {
 }
 
 impl Entered {
+    /// Returns whether the thread works for a program that it entered before.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.registers != 0
+    }
+
     /// Makes the next call be prepared.
     pub(super) fn forget(&mut self) {
         self.registers = 0;
@@ -104,7 +109,14 @@ fn answer(registers: &mut Registers, trap: Trap) {
 impl Caller<'_> {
     /// Prepares the thread to enter the program, and lets it call again; or answers a kick.
     pub(super) fn run(&mut self, registers: &mut Registers) -> Done {
+        thread::give_way();
         let (context, handle) = (registers.rdi, registers.rsi);
+        if self.entered.is_prepared()
+            && (self.entered.context, self.entered.space) == (context, handle)
+        {
+            self.run_again(registers);
+            return Ok(());
+        }
         let space = self.domain.program_space(handle)?;
         let pinned = self.domain.pin_own(context, size_of::<Registers>())?;
         self.entered.forget();

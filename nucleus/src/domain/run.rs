@@ -138,7 +138,13 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     let running = unsafe { &mut *context.cast::<Running<'_>>() };
     while !running.domain.is_ending.load(Relaxed) && !running.caller.is_leaving {
         cpu::disable_interrupts();
-        if is_ready() || user::make_ready(&running.domain.space).is_none() {
+        // A thread that works for a program may hold locks. It gives way when it enters the program ([`Caller::run`]), as a
+        // thread of the kernel world does.
+        let least = match running.caller.entered.is_prepared() {
+            true => percpu::RESCHEDULE_NOW,
+            false => percpu::RESCHEDULE_LATER,
+        };
+        if is_ready() || user::make_ready(&running.domain.space, least).is_none() {
             return 1;
         }
         running.caller.kick();

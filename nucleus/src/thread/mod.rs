@@ -48,7 +48,7 @@ pub use processor::{IS_LOCKED_OFFSET, online_mask, processor_times, runnable};
 use runqueue::{Entities, Entity, Node, Share, Told};
 pub use sampling::{sample_every, sample_interrupt};
 pub use scheduler::{
-    finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
+    finish_switch, give_way, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
     reschedule_if_wanted, yield_now,
 };
 pub use timers::timer_interrupt;
@@ -411,10 +411,11 @@ fn set_space(me: &Thread, new: Option<Arc<Inner>>) {
     drop(old);
 }
 
-/// Returns whether something must be checked before user mode is entered. Interrupts are off.
+/// Returns whether something must be checked before user mode is entered: a kick, or a request of at least `least` to reschedule.
+/// Interrupts are off.
 #[inline]
-pub fn wants_attention(me: &Thread) -> bool {
-    me.is_kicked.load(Relaxed) || percpu::this().need_resched.load(Relaxed) != 0
+pub fn wants_attention(me: &Thread, least: u32) -> bool {
+    me.is_kicked.load(Relaxed) || percpu::this().need_resched.load(Relaxed) >= least
 }
 
 /// Consumes a kick of the caller, which checks the reason for it before it enters user mode again.

@@ -344,6 +344,13 @@ pub fn reschedule_if_wanted() {
     }
 }
 
+/// Gives the processor away if that is wanted at all. Nothing is held.
+pub fn give_way() {
+    if percpu::this().need_resched.load(Relaxed) != 0 {
+        reschedule_now();
+    }
+}
+
 #[cold]
 fn reschedule_now() {
     let _off = NoInterrupts::new();

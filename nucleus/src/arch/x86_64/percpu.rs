@@ -78,9 +78,9 @@ impl PerCpu {
 }
 
 /// Value of [`PerCpu::need_resched`]: reschedule when the running thread enters user mode or blocks.
-const RESCHEDULE_LATER: u32 = 1;
+pub const RESCHEDULE_LATER: u32 = 1;
 /// Value of [`PerCpu::need_resched`]: reschedule as soon as the running thread may be preempted.
-const RESCHEDULE_NOW: u32 = 2;
+pub const RESCHEDULE_NOW: u32 = 2;
 
 impl PerCpu {
     /// Requests a reschedule as soon as possible. A caller on another processor must also interrupt this one.

@@ -267,7 +267,7 @@ pub fn run(registers: &mut Registers, space: &Space) -> Trap {
 #[inline(always)]
 pub fn get_ready(space: &Space) -> Option<Trap> {
     cpu::disable_interrupts();
-    if is_ready_for(space) { None } else { make_ready(space) }
+    if is_ready_for(space) { None } else { make_ready(space, percpu::RESCHEDULE_LATER) }
 }
 
 /// Returns whether user mode in `space` may be entered at once. Interrupts are off.
@@ -276,10 +276,11 @@ pub fn is_ready_for(space: &Space) -> bool {
     percpu::ready_space().cast_const() == Arc::as_ptr(space.inner()).cast()
 }
 
-/// Enters the space, gives the processor to others first, answers a kick, and loads extended state, as needed.
+/// Enters the space, gives the processor to others first, answers a kick, and loads extended state, as needed. Others have to
+/// wait if their request is less than `least` ([`percpu::RESCHEDULE_NOW`]); then the next entry checks again.
 /// Interrupts are off, or on if it returns a trap.
 #[cold]
-pub fn make_ready(space: &Space) -> Option<Trap> {
+pub fn make_ready(space: &Space, least: u32) -> Option<Trap> {
     let me = thread::current();
     if !thread::is_in_space(me, space) {
         // SAFETY: they were on when `run` was called.
@@ -288,7 +289,7 @@ pub fn make_ready(space: &Space) -> Option<Trap> {
         cpu::disable_interrupts();
     }
     // Checked again after a reschedule, because a kick may have come while other threads ran.
-    while thread::wants_attention(me) {
+    while thread::wants_attention(me, least) {
         if let Some(trap) = consume_attention(me) {
             return Some(trap);
         }
@@ -301,7 +302,9 @@ pub fn make_ready(space: &Space) -> Option<Trap> {
     if !me.extended.is_live() {
         me.extended.make_live();
     }
-    percpu::this().ready_space.store(thread::current_space().cast_mut().cast(), Relaxed);
+    if !thread::wants_attention(me, percpu::RESCHEDULE_LATER) {
+        percpu::this().ready_space.store(thread::current_space().cast_mut().cast(), Relaxed);
+    }
     None
 }
 

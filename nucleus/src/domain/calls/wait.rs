@@ -2,6 +2,7 @@
 use super::{Caller, Done, Known, keep_kick, until};
 use crate::{
     domain::{Domain, run::Pinned},
+    memory::PAGE,
     thread,
 };
 use ::calls::Status;
@@ -11,11 +12,11 @@ use core::sync::atomic::{
 };
 use program::Registers;
 
-/// The word that the thread last waited on or woke, in a frame that is kept. It is valid while nothing was
+/// The page of the word that the thread last waited on or woke, in a frame that is kept. It is valid while nothing was
 /// unmapped since.
 #[derive(Debug)]
 pub(super) struct Word {
-    address: u64,
+    page: u64,
     unmapped: u32,
     pinned: Pinned,
 }
@@ -58,24 +59,20 @@ impl Caller<'_> {
     }
 }
 
-/// Finds the word at `address` and keeps it in `known`.
+/// Finds the word at `address` and keeps its page in `known`: a thread often waits on one word and wakes another beside it.
 pub(super) fn known_word<'a>(
     known: &'a mut Option<Word>,
     domain: &Domain,
     address: u64,
 ) -> Result<&'a AtomicU32, Status> {
     let unmapped = domain.unmapped.load(Acquire);
-    let is_good = |word: &Word| word.address == address && word.unmapped == unmapped;
+    let offset = address as usize % PAGE;
+    let page = address - offset as u64;
+    let is_good = |word: &Word| word.page == page && word.unmapped == unmapped;
     if !known.as_ref().is_some_and(is_good) {
-        *known = Some(Word { address, unmapped, pinned: Pinned::new(domain, address, 4)? });
+        *known = Some(Word { page, unmapped, pinned: Pinned::new(domain, page, PAGE)? });
     }
-    known.as_ref().map(|word| word.pinned.word()).ok_or(Status::Fault)
-}
-
-impl Pinned {
-    /// Returns the word as an atomic that threads wait on.
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: four aligned bytes of a frame that is kept; an atomic may be shared with anyone.
-        unsafe { AtomicU32::from_ptr(self.address().cast()) }
-    }
+    let known = known.as_ref().filter(|_| offset.is_multiple_of(4)).ok_or(Status::Invalid)?;
+    // SAFETY: four aligned bytes of a frame that is kept; an atomic may be shared with anyone.
+    Ok(unsafe { AtomicU32::from_ptr(known.pinned.address().wrapping_add(offset).cast()) })
 }
