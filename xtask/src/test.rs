@@ -276,6 +276,8 @@ fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
             "ipc",
             "-p",
             "handings",
+            "-p",
+            "shown",
             "--release",
             "--locked",
             "--no-fail-fast",

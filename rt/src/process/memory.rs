@@ -6,11 +6,11 @@
 //! unless the thread may use it. The heap is refused only what the nucleus refuses.
 pub(crate) use super::attached::{frame_handed, pool_attach, take_released};
 pub(crate) use super::pools::{
-    allocate_all, frame_allocate, frame_copy, frame_exclusive, frame_lent, frame_read,
+    allocate_all, frame_allocate, frame_claim, frame_copy, frame_exclusive, frame_lent, frame_read,
     frame_references, frame_release, frame_retain, frame_write, frame_zero, is_lent,
     is_lent as is_kept_by_client, partner_number, release_all, words as frame_words,
 };
-pub(crate) use super::runs::{frame_claim, pool_new};
+pub(crate) use super::runs::pool_new;
 pub(crate) use super::thread::{leave_reserve, use_reserve};
 
 use super::{

@@ -8,8 +8,8 @@
 //! number   31 own frame: 1 | 30 to 9 pool | 8 to 0 page       frame of a client: a number below 2^31 ([`super::attached`])
 //! ```
 //! A page that was *shown* to a program, in a space, may be there when its last reference here is dropped. The nucleus knows: it
-//! counts its references, of which [`REGION_REFERENCES`] are the region's. Such a page waits until [`collect`] finds that no
-//! program has it any more.
+//! counts its references, of which [`REGION_REFERENCES`] are the region's. Such a page waits until [`Lists::collect`] finds that no
+//! program has it any more (`libs/shown`).
 //!
 //! The pages of a *run* ([`super::runs`]) are for other components to read. So its [`Pool`] is elsewhere, and its pages are in no
 //! list: they are claimed by their counts.
@@ -29,8 +29,9 @@ use crate::{
 use calls::{Call, NO_HANDLE};
 use core::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
+use shown::{Dropped, Uses};
 
 /// Flag of the number of an own frame.
 const OWN: u32 = 1 << 31;
@@ -69,8 +70,8 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// The first page of a pool, or the page beside a run. All but the counts changes only under the lock.
 #[repr(C)]
 struct Pool {
-    /// Number of references to each page.
-    counts: [AtomicU32; POOL_FRAMES],
+    /// References to each page, and the pages that programs may have.
+    uses: Uses<POOL_FRAMES, { POOL_FRAMES / 64 }>,
     /// The next free page behind each free page.
     links: [AtomicU16; POOL_FRAMES],
     /// The region's handle; [`NO_HANDLE`] for a run.
@@ -87,10 +88,6 @@ struct Pool {
     next: AtomicU16,
     /// The number by which spaces of programs know the first page, once a page of the pool was shown to one.
     number: AtomicU32,
-    /// The pages that were shown to programs since they were allocated, a bit each.
-    shown: [AtomicU64; POOL_FRAMES / 64],
-    /// The pages without references here that programs may still have, a bit each.
-    waiting: [AtomicU64; POOL_FRAMES / 64],
 }
 const _: () = assert!(size_of::<Pool>() <= PAGE_BYTES);
 
@@ -125,11 +122,11 @@ pub(crate) fn is_lent(frame: u32) -> bool {
     frame & OWN == 0
 }
 
-/// Returns the reference count of an own frame, to which the caller has a reference.
-pub(super) fn count(frame: u32) -> &'static AtomicU32 {
+/// Returns the uses of the pages of an own frame's pool, to which the caller has a reference, and the frame's page.
+fn uses(frame: u32) -> (&'static Uses<POOL_FRAMES, { POOL_FRAMES / 64 }>, usize) {
     let (index, page) = place(frame);
-    let found = pool(index).and_then(|pool| pool.counts.get(page));
-    found.unwrap_or_else(|| panic!("there is no frame {frame:#x}"))
+    let pool = pool(index).unwrap_or_else(|| panic!("there is no frame {frame:#x}"));
+    (&pool.uses, page)
 }
 
 /// Returns the words of an own frame, to which the caller has a reference.
@@ -187,7 +184,7 @@ impl Lists {
         if from.is_full() {
             self.first = from.next.load(Relaxed);
         }
-        from.counts.get(usize::from(page))?.store(1, Release);
+        from.uses.begin(page.into());
         FREE.fetch_sub(1, Relaxed);
         Some((number(index, page), is_zero))
     }
@@ -306,7 +303,7 @@ pub(super) fn enter_run(counts: usize, first: usize, pages: usize) -> Result<u32
     pool.handle.store(NO_HANDLE, Relaxed);
     pool.pages.store(pages as u16, Relaxed);
     pool.used.store(pages as u16, Relaxed);
-    pool.counts.iter().take(pages).for_each(|count| count.store(1, Release));
+    (0..pages).for_each(|page| pool.uses.begin(page));
     Ok(number(index, 0))
 }
 
@@ -378,8 +375,8 @@ fn retain_lent(frame: u32) {
 
 #[inline(never)]
 fn retain_own(frame: u32) {
-    let before = count(frame).fetch_add(1, Relaxed);
-    assert!(before > 0, "a free frame was counted up");
+    let (uses, page) = uses(frame);
+    uses.retain(page);
 }
 
 /// Drops a reference; the last one frees an own frame. A lent frame is counted as in [`frame_retain`].
@@ -398,15 +395,19 @@ pub(crate) fn release_all(frames: impl IntoIterator<Item = u32>) {
 
 #[inline(never)]
 fn release_own(frame: u32) {
-    let before = count(frame).fetch_sub(1, AcqRel);
-    assert!(before > 0, "a free frame was counted down");
-    if before == 1 {
-        let (index, page) = place(frame);
-        if !is_back(frame) {
-            return wait(frame);
-        }
-        LISTS.lock().free(index, page);
+    let (uses, page) = uses(frame);
+    match uses.release(page, &WAITING, || programs(frame) > 0) {
+        Dropped::Used => {}
+        Dropped::Free => LISTS.lock().free(place(frame).0, page),
+        Dropped::Waits if WAITING.load(Relaxed) <= WAITING_MAX => {}
+        Dropped::Waits => _ = LISTS.lock().collect(),
     }
+}
+
+/// Adds a reference to a frame of a run that has exactly one, if no program and no device has it. Returns whether it did.
+pub(crate) fn frame_claim(frame: u32) -> bool {
+    let (uses, page) = uses(frame);
+    uses.claim(page, || programs(frame) > 0)
 }
 
 /// Returns the number of references. A lent frame has two at least, the client's and this one.
@@ -414,7 +415,8 @@ pub(crate) fn frame_references(frame: u32) -> u32 {
     if is_lent(frame) {
         attached::find(frame).map_or(2, |pool| pool.references(frame))
     } else {
-        count(frame).load(Acquire) + programs(frame)
+        let (uses, page) = uses(frame);
+        uses.references(page) + if uses.is_shown(page) { programs(frame) } else { 0 }
     }
 }
 
@@ -467,34 +469,16 @@ pub(super) fn shrink() {
     lists.give_back_empty(0);
 }
 
-/// Returns the bit of an own frame in a set of its pool.
-fn bit(
-    frame: u32,
-    of: impl Fn(&'static Pool) -> &'static [AtomicU64; POOL_FRAMES / 64],
-) -> (&'static AtomicU64, u64) {
-    let (index, page) = place(frame);
-    let word = pool(index).and_then(|pool| of(pool).get(page / 64));
-    (word.unwrap_or_else(|| panic!("there is no frame {frame:#x}")), 1 << (page % 64))
-}
-
-fn is_set(
-    frame: u32,
-    of: impl Fn(&'static Pool) -> &'static [AtomicU64; POOL_FRAMES / 64],
-) -> bool {
-    let (word, bit) = bit(frame, of);
-    word.load(Acquire) & bit != 0
-}
-
 /// Returns the address of an own frame, to which the caller has a reference, for it to be shown to a program. `None` for
 /// another frame.
 pub(super) fn show(frame: u32) -> Option<u64> {
     if is_lent(frame) {
         return None;
     }
-    let (word, bit) = bit(frame, |pool| &pool.shown);
-    if word.load(Relaxed) & bit == 0 {
+    let (uses, page) = uses(frame);
+    if !uses.is_shown(page) {
         nucleus_number(frame)?;
-        word.fetch_or(bit, AcqRel);
+        uses.show(page);
     }
     Some(own_words(frame).as_ptr() as u64)
 }
@@ -529,40 +513,11 @@ pub(super) fn shown_as(number: u32) -> Option<u32> {
     })
 }
 
-/// Returns the number of spaces that have an own frame.
+/// Returns the number of spaces that have an own frame, which was shown.
 fn programs(frame: u32) -> u32 {
-    if !is_set(frame, |pool| &pool.shown) {
-        return 0;
-    }
     let page = user::own_page(own_words(frame).as_ptr() as usize);
     // A page of which the nucleus does not tell is in use.
     page.map_or(1, |(_, references)| references.saturating_sub(REGION_REFERENCES))
-}
-
-/// Takes a shown frame, to which there are no references here, back from programs, if none has it. As no reference is left here,
-/// no program can get it.
-fn take_back(frame: u32) -> bool {
-    let is_free = programs(frame) == 0;
-    if is_free {
-        let (word, bit) = bit(frame, |pool| &pool.shown);
-        word.fetch_and(!bit, AcqRel);
-    }
-    is_free
-}
-
-/// Returns whether a frame, to which no references are left here but those of its pool, was not shown or is taken back.
-pub(super) fn is_back(frame: u32) -> bool {
-    !is_set(frame, |pool| &pool.shown) || take_back(frame)
-}
-
-/// Lets a shown frame wait until no program has it.
-#[cold]
-fn wait(frame: u32) {
-    let (word, bit) = bit(frame, |pool| &pool.waiting);
-    word.fetch_or(bit, AcqRel);
-    if WAITING.fetch_add(1, Relaxed) >= WAITING_MAX {
-        LISTS.lock().collect();
-    }
 }
 
 impl Lists {
@@ -576,10 +531,8 @@ impl Lists {
             let Some(pool) = pool(index) else { continue };
             for page in 0..pool.pages.load(Relaxed) {
                 let frame = number(index, page);
-                let (word, bit) = bit(frame, |pool| &pool.waiting);
-                if word.load(Acquire) & bit != 0 && take_back(frame) {
-                    word.fetch_and(!bit, AcqRel);
-                    WAITING.fetch_sub(1, Relaxed);
+                let is_elsewhere = || programs(frame) > 0;
+                if pool.uses.take_waiting(page.into(), &WAITING, is_elsewhere) {
                     self.free(index, page.into());
                     if TABLE.get(usize::from(index)).is_none_or(|at| at.load(Relaxed) == 0) {
                         break;

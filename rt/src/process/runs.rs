@@ -16,7 +16,6 @@ use crate::{
     sync::{LockClass, Mutex},
 };
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 static RUNS_CLASS: LockClass = LockClass::new("rt.runs");
 static RUNS: Mutex<Vec<FrameRun>> = Mutex::new(&RUNS_CLASS, Vec::new());
@@ -50,19 +49,6 @@ pub(crate) fn pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory> {
         return Err(NoMemory);
     }
     Ok((frames, first))
-}
-
-/// Adds a reference to a frame of a run that has exactly one, if no program and no device has it. Returns whether it did.
-pub(crate) fn frame_claim(frame: u32) -> bool {
-    let count = pools::count(frame);
-    if count.load(Relaxed) != 1 || count.compare_exchange(1, 2, Acquire, Relaxed).is_err() {
-        return false;
-    }
-    let is_free = pools::is_back(frame);
-    if !is_free {
-        count.fetch_sub(1, Release);
-    }
-    is_free
 }
 
 /// Drops the pool's references to the frames of a run. Those that others use stay.
