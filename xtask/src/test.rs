@@ -278,6 +278,8 @@ fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
             "handings",
             "-p",
             "shown",
+            "-p",
+            "calls",
             "--release",
             "--locked",
             "--no-fail-fast",

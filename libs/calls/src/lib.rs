@@ -16,6 +16,7 @@
 extern crate alloc;
 
 mod domain;
+pub mod entered;
 mod message;
 mod quota;
 pub mod space;

@@ -7,8 +7,7 @@ mod wait;
 use super::{
     Domain,
     derivations::revoke,
-    programs::Entered,
-    run::{self, Start},
+    run::{self, Pinned, Start},
 };
 use crate::{
     arch::cpu,
@@ -20,8 +19,8 @@ use crate::{
     time,
 };
 use ::calls::{
-    Call, FOREVER, MOVED, NO_HANDLE, PLAIN, READ_ONLY, Status, Verdict, message_in, message_out,
-    space::number::ENTER,
+    Call, FOREVER, MOVED, NO_HANDLE, PLAIN, READ_ONLY, Status, Verdict, entered::Entered,
+    message_in, message_out, space::number::ENTER,
 };
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::Ordering::Relaxed;
@@ -55,11 +54,11 @@ pub(super) struct Caller<'a> {
     /// The interrupt that the thread last waited for.
     interrupt: Option<Known<Arc<Interrupt>>>,
     word: Option<Word>,
-    /// A kick came while the thread ran.
-    is_kicked: bool,
     /// The thread is to end.
     pub(super) is_leaving: bool,
     pub(super) entered: Entered,
+    /// The context of the program, which is kept.
+    pub(super) pinned: Option<Pinned>,
 }
 
 pub(super) type Done = Result<(), Status>;
@@ -171,22 +170,21 @@ impl<'a> Caller<'a> {
             signalled: None,
             interrupt: None,
             word: None,
-            is_kicked: false,
             is_leaving: false,
             entered: Entered::default(),
+            pinned: None,
         }
     }
 
     /// Notes a kick: until it is consumed the thread does not use the fast path.
     pub(super) fn kick(&mut self) {
-        self.entered.forget();
-        keep_kick(&mut self.is_kicked);
+        keep_kick(&mut self.entered);
     }
 
     /// Consumes a kick. Returns whether there was one.
     pub(super) fn take_kick(&mut self) -> bool {
         thread::let_pass(true);
-        core::mem::take(&mut self.is_kicked)
+        core::mem::take(&mut self.entered.is_kicked)
     }
 
     /// Ends the thread's part at its endpoint: a call that it received and did not answer will not be answered.
@@ -200,7 +198,7 @@ impl<'a> Caller<'a> {
     #[inline(always)]
     fn fast(&self, step: Step, registers: &mut Registers) -> Fast {
         match self.known(step) {
-            Some(known) if self.is_good(Some(known), registers.rdi) && !self.is_kicked => {
+            Some(known) if self.is_good(Some(known), registers.rdi) && !self.entered.is_kicked => {
                 known.to.endpoint.fast(step, registers, known.to.badge)
             }
             _ => Fast::NotDone,
@@ -209,7 +207,7 @@ impl<'a> Caller<'a> {
 
     #[cold]
     fn look_up(&self, handle: u64) -> Result<Known, Status> {
-        if !self.is_kicked {
+        if !self.entered.is_kicked {
             thread::let_pass(true);
         }
         let version = self.domain.version.load(Relaxed);
@@ -358,8 +356,8 @@ impl<'a> Caller<'a> {
 }
 
 /// Notes a kick, see [`Caller::kick`].
-fn keep_kick(is_kicked: &mut bool) {
-    *is_kicked = true;
+fn keep_kick(entered: &mut Entered) {
+    entered.keep_kick();
     thread::let_pass(false);
 }
 

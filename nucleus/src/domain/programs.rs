@@ -7,7 +7,6 @@
 use super::{
     Domain,
     calls::{Caller, Done},
-    run::Pinned,
 };
 use crate::{
     arch::{
@@ -21,6 +20,7 @@ use crate::{
 };
 use ::calls::{
     NO_HANDLE, RUN, Status,
+    entered::Entered,
     space::{FIXUPS_MAX, PAGE_LIST_MAX, SpaceOperation, page_word, trap_words, unshared_number},
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -34,33 +34,6 @@ use x86::{
 
 /// Bytes of `syscall`.
 const SYSCALL_BYTES: u64 = 2;
-
-/// The program that a thread entered last, for `arch::run`.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub(crate) struct Entered {
-    /// Address of the context in the component's memory.
-    context: u64,
-    /// Handle of the space.
-    space: u64,
-    /// The kernel's address of the context; null if the next call must be prepared.
-    registers: u64,
-    /// Physical address of the program's root, and of the one with the component's memory.
-    roots: [u64; 2],
-    pinned: Option<Pinned>,
-}
-
-impl Entered {
-    /// Returns whether the thread works for a program that it entered before.
-    pub(super) fn is_prepared(&self) -> bool {
-        self.registers != 0
-    }
-
-    /// Makes the next call be prepared.
-    pub(super) fn forget(&mut self) {
-        self.registers = 0;
-    }
-}
 
 /// The part of a domain that belongs to its programs.
 #[derive(Debug)]
@@ -111,25 +84,26 @@ impl Caller<'_> {
     pub(super) fn run(&mut self, registers: &mut Registers) -> Done {
         thread::give_way();
         let (context, handle) = (registers.rdi, registers.rsi);
-        if self.entered.is_prepared()
-            && (self.entered.context, self.entered.space) == (context, handle)
-        {
+        if self.entered.is_for(context, handle) {
             self.run_again(registers);
             return Ok(());
         }
         let space = self.domain.program_space(handle)?;
         let pinned = self.domain.pin_own(context, size_of::<Registers>())?;
-        self.entered.forget();
-        thread::enter_program(&space);
-        if self.take_kick() | thread::take_kick() {
+        let new = Entered {
+            context,
+            space: handle,
+            registers: pinned.address() as u64,
+            roots: [space.program_root(), space.root()],
+            is_kicked: false,
+        };
+        let enter = || thread::enter_program(&space);
+        if self.entered.prepare(new, enter, thread::take_kick) {
+            self.pinned = Some(pinned);
+            self.run_again(registers);
+        } else {
             answer(registers, Trap::Kicked);
-            return Ok(());
         }
-        let roots = [space.program_root(), space.root()];
-        let at = pinned.address() as u64;
-        self.entered =
-            Entered { context, space: handle, registers: at, roots, pinned: Some(pinned) };
-        self.run_again(registers);
         Ok(())
     }
 

@@ -104,7 +104,7 @@ struct Running<'a> {
     domain: &'a Arc<Domain>,
 }
 
-/// Place of the thread's [`Entered`](super::programs::Entered) behind its registers.
+/// Place of the thread's [`Entered`](::calls::entered::Entered) behind its registers.
 pub(crate) const ENTERED: usize = offset_of!(Running<'static>, caller.entered);
 
 fn serve(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {

@@ -41,7 +41,7 @@ impl Caller<'_> {
         if is_interruptible && self.take_kick() {
             return Err(Status::Cancelled);
         }
-        let Caller { word, domain, is_kicked, .. } = self;
+        let Caller { word, domain, entered, .. } = self;
         let word = known_word(word, domain, registers.rdi)?;
         let (deadline_ns, sleep) = (until(registers.rdx).deadline_ns, thread::Sleep::Interruptible);
         loop {
@@ -50,7 +50,7 @@ impl Caller<'_> {
                 sync::Outcome::Signalled => return Ok(()),
                 sync::Outcome::TimedOut => return Err(Status::TimedOut),
                 sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),
-                sync::Outcome::Kicked => keep_kick(is_kicked),
+                sync::Outcome::Kicked => keep_kick(entered),
             }
             if domain.is_ending.load(Relaxed) {
                 return Err(Status::Cancelled);

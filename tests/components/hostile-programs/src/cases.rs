@@ -7,6 +7,10 @@ use calls::{
     Call, MAY_WRITE, NO_HANDLE, RUN, SERVICE, Status,
     space::{RUN_SYSCALL, number},
 };
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Release},
+};
 use program::Registers;
 
 const PAGE: u64 = 4096;
@@ -27,6 +31,7 @@ pub fn all() {
     a_thread_outlives_its_space();
     contexts_are_not_in_memory_of_others();
     closing_a_region_again_costs_nothing();
+    a_kick_in_a_wait_ends_the_next_run();
 }
 
 fn call(call: Call, arguments: [u64; 6]) -> (u64, [u64; 3]) {
@@ -218,6 +223,30 @@ fn contexts_are_not_in_memory_of_others() {
             assert_eq!(status, Status::Invalid as u64);
             break;
         }
+    }
+    new(call(Call::Close, [space, 0, 0, 0, 0, 0]));
+}
+
+/// A kick that comes while the thread waits for a word ends the run after the wait, though context and space are as before.
+fn a_kick_in_a_wait_ends_the_next_run() {
+    static WORD: AtomicU32 = AtomicU32::new(0);
+    let space = with_code(&SYSCALL_LOOP);
+    let [me, ..] = new(call(Call::Current, [0; 6]));
+    for round in 1..=20 {
+        let at = context(&start());
+        assert_eq!(run(at, space).0, RUN_SYSCALL);
+        let body = move || {
+            (0..5).for_each(|_| _ = call(Call::Yield, [0; 6]));
+            new(call(Call::Kick, [me, 0, 0, 0, 0, 0]));
+            WORD.store(round, Release);
+            new(call(Call::Wake, [WORD.as_ptr() as u64, 1, 0, 0, 0, 0]));
+        };
+        rt::thread::spawn("kicker", crate::component::POLICY, body).expect("a thread");
+        while WORD.load(Acquire) < round {
+            let word = WORD.as_ptr() as u64;
+            call(Call::Wait, [word, u64::from(round) - 1, calls::FOREVER, 0, 0, 0]);
+        }
+        assert_eq!(raw::call(RUN, [at, space, 0, 0, 0, 0]), (0, [calls::space::KICKED, 0, 0]));
     }
     new(call(Call::Close, [space, 0, 0, 0, 0, 0]));
 }

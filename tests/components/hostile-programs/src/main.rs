@@ -33,7 +33,7 @@ mod component {
     /// Threads that act.
     const THREADS: u64 = 5;
     /// The best policy that it is granted.
-    const POLICY: Policy = Policy::Fair { nice: 10 };
+    pub(crate) const POLICY: Policy = Policy::Fair { nice: 10 };
 
     rt::component_main!(main);
 
