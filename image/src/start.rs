@@ -18,8 +18,8 @@ pub enum PersonalityPlace {
     /// The kernel. The function starts the components of the kernel world and the personality (`launch`). It returns only if
     /// there is nothing to run, with the reason.
     Kernel(fn(Option<Arc<Supervisor>>) -> String),
-    /// The process of that name.
-    Process(&'static str),
+    /// The processes of those names, one for each personality.
+    Processes(&'static [&'static str]),
 }
 
 /// A system: the part of its description that the kernel needs.
@@ -72,13 +72,18 @@ fn start_isolated(system: &System) -> Option<Arc<Supervisor>> {
     started.inspect_err(|_| log::error!("no memory for the supervisor")).ok()
 }
 
-/// Waits for the end of the personality's process. Returns only if the machine does not go down on request.
-fn wait_for(name: &str, supervisor: Option<&Supervisor>) -> String {
-    match supervisor.and_then(|supervisor| supervisor.wait_for_end(name)) {
-        Some(State::Stopped) => power::down(Action::Off),
-        Some(_) => alloc::format!("{name} has ended"),
-        None => alloc::format!("{name} cannot be started"),
+/// Waits for the end of the personalities' processes. Returns only if the machine does not go down on request: one of them was
+/// given up.
+fn wait_for(names: &[&str], supervisor: Option<&Supervisor>) -> String {
+    let mut end = None;
+    for name in names {
+        match supervisor.and_then(|supervisor| supervisor.wait_for_end(name)) {
+            Some(State::Stopped) => log::info!("{name} was stopped"),
+            Some(_) => end = Some(alloc::format!("{name} has ended")),
+            None => end = Some(alloc::format!("{name} cannot be started")),
+        }
     }
+    end.unwrap_or_else(|| power::down(Action::Off))
 }
 
 /// Starts `system`; the nucleus calls this on the first thread.
@@ -91,7 +96,7 @@ pub fn start(system: &'static System) {
     report_undriven(system.driven);
     let end = match system.personality {
         PersonalityPlace::Kernel(start) => start(supervisor),
-        PersonalityPlace::Process(name) => wait_for(name, supervisor.as_deref()),
+        PersonalityPlace::Processes(names) => wait_for(names, supervisor.as_deref()),
     };
     // The kernel itself has no fault, so a backtrace would not help.
     log::error!("{end}");

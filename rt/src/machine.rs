@@ -151,23 +151,23 @@ fn part(copy: &[u8], first: u64) -> impl Iterator<Item = u64> {
 
 /// The server's state between two messages.
 #[cfg(not(all(target_os = "none", skerry_process)))]
-#[derive(Default)]
-struct Server {
+struct Server<P> {
+    power: P,
     copy: Packed,
     rings: Vec<crate::memory::Region>,
 }
 
 #[cfg(not(all(target_os = "none", skerry_process)))]
-impl Server {
+impl<P: Fn(Action)> Server<P> {
     /// Does what `message` asks for. Returns the answer's words.
     fn answer(&mut self, message: &mut Message) -> Vec<u64> {
-        use crate::{entropy, message::Capability, power, system, time, world};
+        use crate::{entropy, message::Capability, system, time, world};
         let label = message.label();
         let (words, capability) = message.parts();
         let first = words.first().copied().unwrap_or(0);
         match label {
             WALL => time::set_wall_ns(first),
-            POWER => power::down(action_of(first)),
+            POWER => (self.power)(action_of(first)),
             ENTROPY => {
                 if let Some(seed) = words.first_chunk() {
                     entropy::add(*seed);
@@ -206,10 +206,10 @@ impl Server {
     }
 }
 
-/// Serves the machine at `endpoint` until that is closed.
+/// Serves the machine at `endpoint` until that is closed. A request to power it down is given to `power`.
 #[cfg(not(all(target_os = "none", skerry_process)))]
-pub fn serve(endpoint: &Endpoint) -> crate::message::Error {
-    let mut server = Server::default();
+pub fn serve(endpoint: &Endpoint, power: impl Fn(Action)) -> crate::message::Error {
+    let mut server = Server { power, copy: Packed::default(), rings: Vec::new() };
     let mut message = Message::new(0);
     let mut next = endpoint.receive(&mut message, None);
     loop {
@@ -389,7 +389,7 @@ mod tests {
     fn a_server_answers_and_ends_with_its_endpoint() {
         let endpoint = Endpoint::new().unwrap();
         let client = endpoint.badged(1).unwrap();
-        std::thread::spawn(move || serve(&endpoint));
+        std::thread::spawn(move || serve(&endpoint, |_| panic!("the power is asked for")));
         let mut message = Message::new(RUNNABLE);
         client.call(&mut message, None).unwrap();
         assert_eq!(message.words(), [1]);

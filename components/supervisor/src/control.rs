@@ -10,6 +10,7 @@ use interfaces::{
 };
 use rt::{
     lock_class,
+    power::Action,
     sync::{Mutex, Once},
 };
 
@@ -33,6 +34,15 @@ impl Controlled {
     /// Adds the process itself.
     pub(crate) fn add(&self, process: &Arc<Keeper>) {
         self.process.get_or_init(|| Arc::downgrade(process));
+    }
+    /// Ends the process, which asked for `action` and may not power the machine down.
+    pub(crate) fn end(&self, action: Action) {
+        let order = if action == Action::Restart { Order::Restart } else { Order::Stop };
+        if let Some(process) = self.process.get().and_then(Weak::upgrade)
+            && let Err(error) = process.order(order)
+        {
+            log::error!("{} does not end: {error:?}", process.name());
+        }
     }
     fn all(&self) -> impl Iterator<Item = Arc<Keeper>> {
         let process = self.process.get().and_then(Weak::upgrade);

@@ -20,6 +20,7 @@ use interfaces::{
 use rt::{
     NoMemory, lock_class,
     message::{self, Capability, Derivation, Endpoint},
+    power,
     sync::Mutex,
     thread::{self, Policy},
 };
@@ -76,8 +77,14 @@ pub(crate) fn introducer(
     let complaints = serve("complaints", move |at| {
         service::run(at, &[ComplaintsServer::new("", Arc::new(accused))])
     })?;
-    let machine = serve("machine", |at| Err(rt::machine::serve(at)))?;
     let controlled = Arc::new(Controlled::new(partners.clone()));
+    let (may_power_down, powered) = (plan.may_power_down, controlled.clone());
+    let machine = serve("machine", move |at| {
+        Err(rt::machine::serve(at, |action| match may_power_down {
+            true => power::down(action),
+            false => powered.end(action),
+        }))
+    })?;
     let served = controlled.clone();
     let control = serve("supervisor", move |at| {
         service::run(at, &[SupervisorControlServer::new("", served)])

@@ -10,6 +10,19 @@ use virtio::Candidate;
 pub enum DeviceKind {
     /// Every virtio device of that type (section 5 of the specification).
     Virtio(u32),
+    /// The virtio device of that type and number among the machine's, from 0.
+    OneVirtio(u32, usize),
+}
+
+impl DeviceKind {
+    fn candidates(self) -> Vec<Candidate> {
+        match self {
+            DeviceKind::Virtio(kind) => virtio::candidates(kind),
+            DeviceKind::OneVirtio(kind, number) => {
+                virtio::candidates(kind).into_iter().skip(number).take(1).collect()
+            }
+        }
+    }
 }
 
 /// The plan of an isolated component: its grants, and the rules by which it is watched. An absent grant is denied.
@@ -23,6 +36,8 @@ pub struct Plan {
     pub calls: &'static [u64],
     /// The components that it calls, by name.
     pub partners: &'static [&'static str],
+    /// It may power the machine down. Another component that administers the machine is stopped if it tries to.
+    pub may_power_down: bool,
     /// Types of devices.
     pub devices: &'static [DeviceKind],
     /// Port ranges: first, count.
@@ -105,7 +120,7 @@ impl Plan {
 #[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "domains are of the kernel world"))]
 pub(crate) fn find(plan: &Plan) -> (Vec<PciAddress>, Vec<u64>) {
     let (mut functions, mut transports) = (Vec::new(), Vec::new());
-    let found = plan.devices.iter().flat_map(|&DeviceKind::Virtio(kind)| virtio::candidates(kind));
+    let found = plan.devices.iter().flat_map(|&kind| kind.candidates());
     for candidate in found.take(plan.devices_max) {
         match candidate {
             Candidate::Pci(function) => functions.push(function.address),
@@ -124,6 +139,7 @@ mod tests {
         parameters: "",
         calls: &[],
         partners: &[],
+        may_power_down: false,
         devices: &[],
         ports: &[],
         interrupts: &[],

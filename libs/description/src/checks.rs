@@ -32,11 +32,13 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
     if system.memory_mib == 0 {
         return Err("`memory_mib` is missing: the memory of the smallest machine".to_owned());
     }
-    match system.members.iter().filter(|member| member.is_personality()).count() {
+    let listed = system.members.iter().filter(|member| member.set.is_none());
+    match listed.filter(|member| member.is_personality()).count() {
         1 => {}
         0 => return Err("there is no personality to start: list `posix`".to_owned()),
         _ => return Err("there are two personalities: leave one out".to_owned()),
     }
+    check_sets(system)?;
     placement::check(system)?;
     system.members.iter().try_for_each(check_parameters)?;
     check_offers(system)?;
@@ -48,27 +50,38 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that each set of instances has one personality, to which the others belong.
+fn check_sets(system: &System) -> Result<(), String> {
+    for set in system.members.iter().filter_map(|member| member.set.as_ref()) {
+        let of_set = system.members.iter().filter(|member| member.set.as_ref() == Some(set));
+        if of_set.filter(|member| member.is_personality()).count() != 1 {
+            return Err(format!("the instances of `{set}` have no personality: list `posix`"));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that the parameters of a component in the kernel, which all components see, are its own.
 fn check_parameters(member: &Member) -> Result<(), String> {
     let parameters = member.kernel_parameters();
     let is_own = |word: &&str| {
-        let rest = word.strip_prefix(member.name.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        let rest = word.strip_prefix(member.of.as_str()).and_then(|rest| rest.strip_prefix('.'));
         rest.is_some_and(|rest| rest.contains('='))
     };
     match parameters.split_whitespace().find(|word| !is_own(word)) {
         None => Ok(()),
         Some(wrong) => Err(format!(
-            "component `{name}`: parameter `{wrong}` is not {name}.PARAMETER=VALUE",
-            name = member.name
+            "component `{}`: parameter `{wrong}` is not {}.PARAMETER=VALUE",
+            member.name, member.of
         )),
     }
 }
 
 /// Checks that every needed interface is offered.
 fn check_offers(system: &System) -> Result<(), String> {
-    for Member { name, component, .. } in &system.members {
+    for user @ Member { name, component, .. } in &system.members {
         let is_offered = |used: &&Spanned<String>| {
-            system.members.iter().any(|member| member.component.implements(used.get_ref()))
+            system.visible(user).any(|member| member.component.implements(used.get_ref()))
         };
         if let Some(missing) = component.uses.iter().find(|used| !is_offered(used)) {
             let missing = missing.get_ref();
@@ -84,7 +97,7 @@ fn check_offers(system: &System) -> Result<(), String> {
 fn check_overlaps(system: &System) -> Result<(), String> {
     let mut ports: Vec<((u16, u16), &str)> = Vec::new();
     let mut lines: BTreeMap<u32, &str> = BTreeMap::new();
-    let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut devices: Vec<(&str, &str)> = Vec::new();
     for Member { name, component, .. } in &system.members {
         let taken =
             |what: String, by: &str| Err(format!("component `{name}`: {what} {by}'s already"));
@@ -101,9 +114,12 @@ fn check_overlaps(system: &System) -> Result<(), String> {
             }
         }
         for device in &component.devices {
-            if let Some(by) = devices.insert(device.get_ref(), name) {
+            let is_same =
+                |(other, _): &&(&str, &str)| parts::is_same_device(other, device.get_ref());
+            if let Some((_, by)) = devices.iter().find(is_same) {
                 return taken(format!("device `{}` is", device.get_ref()), by);
             }
+            devices.push((device.get_ref(), name));
         }
     }
     Ok(())
@@ -136,7 +152,7 @@ fn check_memory(system: &System) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the names in an order in which each component comes after those that it uses, and the personality after all others.
+/// Returns the names in an order in which each component comes after those that it uses, and personalities after all others.
 fn order(members: &[Member]) -> Result<Vec<String>, String> {
     let mut order: Vec<String> = Vec::new();
     let mut left: Vec<&Member> = members.iter().collect();
@@ -145,7 +161,7 @@ fn order(members: &[Member]) -> Result<Vec<String>, String> {
             user.component.used().any(|name| other.component.implements(name))
         };
         let is_ready = |member: &&Member| {
-            (left.len() == 1 || !member.is_personality())
+            (!member.is_personality() || left.iter().all(|other| other.is_personality()))
                 && left.iter().all(|other| !uses(member, other))
         };
         let Some(next) = left.iter().position(is_ready) else {
@@ -174,14 +190,31 @@ fn check_names(what: &str, list: &[Spanned<String>], known: &[&str]) -> Checked 
     }
 }
 
+/// Checks that the devices are of known kinds, and that their numbers are numbers.
+fn check_devices(list: &[Spanned<String>]) -> Checked {
+    let known: Vec<_> = known::DEVICES.iter().map(|(name, _)| *name).collect();
+    let is_known = |one: &&Spanned<String>| {
+        parts::device(one.get_ref()).is_some_and(|(kind, _)| known.contains(&kind))
+    };
+    match list.iter().find(|one| !is_known(one)) {
+        None => Ok(()),
+        Some(wrong) => {
+            let (name, known) = (wrong.get_ref(), known.join(", "));
+            let what = format!(
+                "device `{name}` is not known; known are {known}, and each with #N for one of them"
+            );
+            Err(Wrong::at(wrong, what))
+        }
+    }
+}
+
 /// Checks the description of a component by itself.
 pub(crate) fn component(component: &Component) -> Checked {
     check_worlds(component)?;
     for list in [&component.implements, &component.uses, &component.may_use] {
         check_names("interface", list, &known::INTERFACES)?;
     }
-    let devices: Vec<_> = known::DEVICES.iter().map(|(name, _)| *name).collect();
-    check_names("device", &component.devices, &devices)?;
+    check_devices(&component.devices)?;
     check_names("memory", &component.memory, &["dma"])?;
     for range in &component.ports {
         parts::ports(range.get_ref()).ok_or_else(|| {
@@ -325,6 +358,8 @@ mod tests {
             );
             Member {
                 name: name.to_owned(),
+                of: name.to_owned(),
+                set: None,
                 folder: name.into(),
                 world: World::Kernel,
                 component: Component::parse(&text).expect("a right description"),

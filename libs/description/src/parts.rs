@@ -23,6 +23,20 @@ pub(super) fn overlap(one: (u16, u16), other: (u16, u16)) -> bool {
     u32::from(one.0) < end(other) && u32::from(other.0) < end(one)
 }
 
+/// Parses a device into its kind and, behind `#`, its number among the machine's devices of that kind.
+pub(super) fn device(text: &str) -> Option<(&str, Option<u32>)> {
+    match text.split_once('#') {
+        None => Some((text, None)),
+        Some((kind, number)) => Some((kind, Some(number.parse().ok()?))),
+    }
+}
+
+/// Returns whether two devices may be the same.
+pub(super) fn is_same_device(one: &str, other: &str) -> bool {
+    let (Some(one), Some(other)) = (device(one), device(other)) else { return one == other };
+    one.0 == other.0 && (one.1.is_none() || other.1.is_none() || one.1 == other.1)
+}
+
 /// Returns the variant of the personality's `SystemCalls` that a description's word names.
 pub(super) fn system_calls(word: &str) -> Option<&'static str> {
     match word {

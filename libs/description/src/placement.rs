@@ -23,7 +23,7 @@ fn check_kernel(system: &System, member: &Member) -> Result<(), String> {
     if !member.component.can_live_in("kernel") {
         return Err(format!("component `{name}` is isolated only: write {name} = \"process\""));
     }
-    match system.isolated_personality() {
+    match system.isolated_personalities().next() {
         None => Ok(()),
         Some(Member { name: host, .. }) => Err(format!(
             "component `{name}` is in the kernel, where `{host}` in its process cannot call it: write {name} = \"process\" or \

@@ -40,11 +40,15 @@ impl World {
     }
 }
 
-/// A component of a system.
+/// A component of a system, or one of several instances of it.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its name.
     pub name: String,
+    /// The name of the component of which this is an instance.
+    pub of: String,
+    /// The name of the set of instances to which it belongs; `None` for the components that the system lists.
+    pub set: Option<String>,
     /// Its folder, from the root of the tree.
     pub folder: PathBuf,
     /// The world that it lives in.
@@ -64,6 +68,8 @@ pub struct System {
     pub system_calls: String,
     /// Its components.
     pub members: Vec<Member>,
+    /// The components that a set of instances does not share: set, component.
+    pub(crate) hidden: Vec<(String, String)>,
 }
 
 /// The text of a system description.
@@ -77,6 +83,11 @@ struct File {
     /// The world of each component; `none` removes an inherited component.
     #[serde(default)]
     components: Worlds,
+    /// Sets of further instances, by the set's name: the world of each, as in `components`; `none` keeps the set from a
+    /// component. The set shares the components of the system that it does not list. The instance of COMPONENT in SET is called
+    /// COMPONENT-SET.
+    #[serde(default)]
+    instances: BTreeMap<String, Worlds>,
     /// Fields of components' descriptions that are different in this system.
     #[serde(default)]
     change: BTreeMap<String, Table>,
@@ -112,6 +123,8 @@ struct Draft {
     memory_mib: Option<u64>,
     system_calls: Option<String>,
     worlds: Vec<(String, World)>,
+    /// Further instances: set, component, world; no world keeps the set from the component.
+    instances: Vec<(String, String, Option<World>)>,
     changes: BTreeMap<String, Table>,
 }
 
@@ -146,14 +159,55 @@ impl Draft {
                 at(component, format!("component `{}`: {what}", component.get_ref()))
             })?;
         }
+        for (set, worlds) in &file.instances {
+            for (component, world) in &worlds.0 {
+                draft.add(sources, set, component.get_ref(), world.get_ref()).map_err(|what| {
+                    at(component, format!("instance of `{}`: {what}", component.get_ref()))
+                })?;
+            }
+        }
         for (component, change) in file.change {
-            if draft.worlds.iter().all(|(name, _)| *name != component) {
+            if !draft.has(&component) {
                 let what = "it is no component of this system: take `[change]` out or list it";
                 return Err(wrong(format!("change of `{component}`: {what}")));
             }
             merge(draft.changes.entry(component).or_default(), change);
         }
         Ok(draft)
+    }
+
+    /// Returns whether a component or an instance has that name.
+    fn has(&self, name: &str) -> bool {
+        let is_instance = |(set, of, _): &(String, String, _)| name == instance_name(of, set);
+        self.worlds.iter().any(|(one, _)| one == name) || self.instances.iter().any(is_instance)
+    }
+
+    /// Adds the instance of the component `name` in `set`, or keeps the set from the component.
+    fn add(&mut self, sources: &Sources, set: &str, name: &str, world: &str) -> Result<(), String> {
+        if self.worlds.iter().all(|(one, _)| one != name) {
+            return Err("it is no component of this system: list it in `[components]`".to_owned());
+        }
+        let instance = instance_name(name, set);
+        if sources.components.contains_key(&instance) || self.has(&instance) {
+            return Err(format!(
+                "there is a component `{instance}` already: call the set otherwise"
+            ));
+        }
+        let world = match world {
+            "none" => None,
+            "process" => Some(World::Process),
+            host if sources.components.contains_key(host) => {
+                Some(World::With(instance_name(host, set)))
+            }
+            other => {
+                return Err(format!(
+                    "world `{other}` is none of an instance; there are process, none, and the name of the component whose \
+                     process it shares"
+                ));
+            }
+        };
+        self.instances.push((set.to_owned(), name.to_owned(), world));
+        Ok(())
     }
 
     /// Puts the component `name` into the world called `world`, or removes it.
@@ -187,6 +241,11 @@ impl Draft {
     }
 }
 
+/// Returns the name of the instance of `component` in `set`.
+fn instance_name(component: &str, set: &str) -> String {
+    format!("{component}-{set}")
+}
+
 /// Copies the fields of `over` into `table`; tables within it are merged field by field.
 fn merge(table: &mut Table, over: Table) {
     for (key, value) in over {
@@ -217,18 +276,28 @@ impl Sources {
     pub fn system(&self, name: &str) -> Result<System, String> {
         let draft = Draft::of(self, name, 0)?;
         let mut members = Vec::new();
-        for (component_name, world) in draft.worlds {
-            let Some(source) = self.components.get(&component_name) else { continue };
-            let component = component(source, draft.changes.get(&component_name))
+        let mut hidden = Vec::new();
+        let listed = draft.worlds.into_iter().map(|(of, world)| (None, of, Some(world)));
+        let further = draft.instances.into_iter().map(|(set, of, world)| (Some(set), of, world));
+        for (set, of, world) in listed.chain(further) {
+            let Some(source) = self.components.get(&of) else { continue };
+            let name = set.as_deref().map_or_else(|| of.clone(), |set| instance_name(&of, set));
+            hidden.extend(set.clone().map(|set| (set, of.clone())));
+            let Some(world) = world else { continue };
+            // An instance has the changes of the component, and its own over these.
+            let mut change = draft.changes.get(&of).cloned().unwrap_or_default();
+            merge(&mut change, draft.changes.get(&name).cloned().unwrap_or_default());
+            let component = component(source, Some(&change).filter(|change| !change.is_empty()))
                 .map_err(|said| format!("system `{name}`: {said}"))?;
             let folder = source.path.parent().unwrap_or(&source.path).to_owned();
-            members.push(Member { name: component_name, folder, world, component });
+            members.push(Member { name, of, set, folder, world, component });
         }
         let mut system = System {
             name: name.to_owned(),
             memory_mib: draft.memory_mib.unwrap_or_default(),
             system_calls: draft.system_calls.unwrap_or_else(|| "anywhere".to_owned()),
             members,
+            hidden,
         };
         checks::system(&mut system).map_err(|what| format!("system `{name}`: {what}"))?;
         Ok(system)
@@ -252,12 +321,21 @@ impl System {
         self.in_world(World::With(host.name.clone()))
     }
 
-    /// Returns the personality, if it has a process of its own.
-    pub fn isolated_personality(&self) -> Option<&Member> {
-        self.in_world(World::Process).find(|member| member.is_personality())
+    /// Returns the personalities that have a process of their own.
+    pub fn isolated_personalities(&self) -> impl Iterator<Item = &Member> {
+        self.in_world(World::Process).filter(|member| member.is_personality())
     }
 
-    /// Returns the isolated components that the process of `host` calls, in the order of starting: those that implement an
+    /// Returns the components among which `member` finds those that it calls: its own set of instances, and the components of
+    /// the system that the set shares.
+    pub fn visible(&self, member: &Member) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(move |other| match (&member.set, &other.set) {
+            (Some(set), None) => !self.hidden.contains(&(set.clone(), other.of.clone())),
+            (own, set) => own == set,
+        })
+    }
+
+    /// Returns the isolated components that the process of `host` calls, in the order of starting: those it sees that implement an
     /// interface which a component of that process uses, or which the client of such a component uses for it. A process with
     /// one component calls none: its client uses the interfaces for it.
     pub fn partners(&self, host: &Member) -> Vec<&Member> {
@@ -268,9 +346,10 @@ impl System {
         let implements = |member: &Member, used: &BTreeSet<&str>| {
             used.iter().any(|interface| member.component.implements(interface))
         };
+        let isolated = || self.visible(host).filter(|member| member.world == World::Process);
         loop {
             let count = used.len();
-            for member in self.in_world(World::Process) {
+            for member in isolated() {
                 if member.component.entry == EntryPoint::User && implements(member, &used) {
                     used.extend(member.used());
                 }
@@ -279,7 +358,7 @@ impl System {
                 break;
             }
         }
-        self.in_world(World::Process).filter(|member| implements(member, &used)).collect()
+        isolated().filter(|member| implements(member, &used)).collect()
     }
 }
 

@@ -19,11 +19,14 @@ impl System {
         let parameters: Vec<_> =
             self.in_world(World::Kernel).map(Member::kernel_parameters).collect();
         let parameters = parameters.join(" ");
-        let (components, personality) = match self.isolated_personality() {
-            Some(member) => (String::new(), format!("Process({:?})", member.name)),
-            None => {
-                (self.components(&World::Kernel), format!("Kernel(|them| {})", self.launch("them")))
+        let isolated: Vec<&str> =
+            self.isolated_personalities().map(|member| member.name.as_str()).collect();
+        let (components, personality) = match isolated.as_slice() {
+            [] => {
+                let components = self.components(self.members.iter(), &World::Kernel);
+                (components, format!("Kernel(|them| {})", self.launch("them")))
             }
+            names => (String::new(), format!("Processes(&{names:?})")),
         };
         let kernel = || self.in_world(World::Kernel).map(|member| &member.component);
         let driven = self.members.iter().flat_map(|member| devices(&member.component));
@@ -63,7 +66,7 @@ impl System {
                 main_function(&format!("interfaces::offer::serve({name:?}, {path}::start());")),
             ),
             EntryPoint::Personality => (
-                self.components(&World::With(name.clone())),
+                self.components(self.visible(member), &World::With(name.clone())),
                 main_function(&format!("{};", self.launch(&format!("{name:?}")))),
             ),
         };
@@ -73,11 +76,11 @@ impl System {
         )
     }
 
-    /// Returns a static list of all components, of which those in `world` are linked with it.
-    fn components(&self, world: &World) -> String {
-        let count = self.members.len();
-        let mut text = format!("static COMPONENTS: [launch::Component; {count}] = [\n");
-        self.members.iter().for_each(|member| text.push_str(&line(member, world)));
+    /// Returns a static list of `members`, of which those in `world` are linked with it.
+    fn components<'m>(&self, members: impl Iterator<Item = &'m Member>, world: &World) -> String {
+        let lines: Vec<String> = members.map(|member| line(member, world)).collect();
+        let mut text = format!("static COMPONENTS: [launch::Component; {}] = [\n", lines.len());
+        lines.iter().for_each(|line| text.push_str(line));
         text.push_str("];\n\n");
         text
     }
@@ -96,7 +99,7 @@ fn main_function(statement: &str) -> String {
 impl Member {
     /// Returns the package of the component's crate.
     pub fn package(&self) -> &str {
-        self.component.package.as_ref().map_or(&self.name, |package| package.get_ref())
+        self.component.package.as_ref().map_or(&self.of, |package| package.get_ref())
     }
     /// Returns the Rust name of the component's crate.
     pub fn crate_name(&self) -> String {
@@ -121,12 +124,19 @@ fn interrupts(component: &Component) -> Vec<u32> {
     component.interrupts.iter().map(|line| *line.get_ref()).collect()
 }
 
-/// Returns the virtio device types that the component drives.
-fn devices(component: &Component) -> Vec<u32> {
+/// Returns the devices that the component drives: virtio device types, and for one device its number among those of the type.
+fn numbered_devices(component: &Component) -> Vec<(u32, Option<u32>)> {
     let kind = |wanted: &Spanned<String>| {
-        known::DEVICES.iter().find(|(name, _)| name == wanted.get_ref()).map(|(_, kind)| *kind)
+        let (wanted, number) = parts::device(wanted.get_ref())?;
+        let (_, kind) = known::DEVICES.iter().find(|(name, _)| *name == wanted)?;
+        Some((*kind, number))
     };
     component.devices.iter().filter_map(kind).collect()
+}
+
+/// Returns the virtio device types that the component drives.
+fn devices(component: &Component) -> Vec<u32> {
+    numbered_devices(component).into_iter().map(|(kind, _)| kind).collect()
 }
 
 /// Returns the entry of `member` in a list of components, of which those in `world` are linked with the list.
@@ -170,9 +180,11 @@ impl System {
         let Member { name, component, .. } = member;
         let partners: Vec<&str> =
             self.partners(member).into_iter().map(|one| one.name.as_str()).collect();
-        let devices = devices(component);
-        let devices =
-            devices.iter().map(|kind| format!("image::supervisor::DeviceKind::Virtio({kind})"));
+        let devices = numbered_devices(component).into_iter().map(|(kind, number)| match number {
+            None => format!("image::supervisor::DeviceKind::Virtio({kind})"),
+            Some(number) => format!("image::supervisor::DeviceKind::OneVirtio({kind}, {number})"),
+        });
+        let is_alone = self.isolated_personalities().count() == 1;
         let policy = match parts::priority(component.priority.get_ref()) {
             Some(Priority::Fifo(priority)) => format!("Fifo({priority})"),
             Some(Priority::Fair(nice)) => format!("Fair {{ nice: {nice} }}"),
@@ -183,8 +195,9 @@ impl System {
         let calls: Vec<u64> = calls(process).into_iter().collect();
         let _ = write!(
             text,
-            " parameters: {:?}, calls: &{calls:?}, partners: &{partners:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, memory_percent: {}, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: image::Policy::{policy}, share_percent: {},",
+            " parameters: {:?}, calls: &{calls:?}, partners: &{partners:?}, may_power_down: {}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, memory_percent: {}, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: image::Policy::{policy}, share_percent: {},",
             self.process_parameters(member),
+            is_alone && member.is_personality(),
             devices.collect::<Vec<_>>().join(", "),
             ports(component),
             interrupts(component),

@@ -163,7 +163,7 @@ fn another_world_is_one_line() {
         "name: \"rtc\", world: \"process\", starter: launch::Starter::Isolated",
         "ports: &[(1016, 8)],",
         "Plan { name: \"rtc\", parameters: \"rtc.wait_ms=5\"",
-        "partners: &[], devices: &[], ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, memory_percent: 0, kept_bytes: 0",
+        "partners: &[], may_power_down: false, devices: &[], ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, memory_percent: 0, kept_bytes: 0",
         "vectors: 3, log_lines: (4, 5), threads: 2",
         "policy: image::Policy::Fair { nice: 0 }, share_percent: 10",
         "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
@@ -382,7 +382,7 @@ fn isolated_refused(name: &str, good: &str, wrong: &str, why: &str) {
 #[test]
 fn components_share_the_process_of_the_personality() {
     let system = isolated_system("", "", "");
-    let host = system.isolated_personality().expect("a personality");
+    let host = system.isolated_personalities().next().expect("a personality");
     assert_eq!(system.guests(host).map(|one| one.name.as_str()).collect::<Vec<_>>(), ["tmpfs"]);
     assert_eq!(system.members.last().map(|member| member.name.as_str()), Some("posix"));
     let program = system.program(host);
@@ -398,7 +398,7 @@ fn components_share_the_process_of_the_personality() {
     }
     let kernel = system.kernel(Path::new("/archive"));
     for part in [
-        "PersonalityPlace::Process(\"posix\")",
+        "PersonalityPlace::Processes(&[\"posix\"])",
         "ports: &[],\n    interrupts: &[],\n    driven: &[2],",
         "Plan { name: \"posix\",",
         "memory_percent: 70,",
@@ -424,6 +424,99 @@ fn a_process_calls_the_components_that_its_members_and_their_clients_use() {
     // No component of the process uses a card, but the client of inet does.
     let system = isolated_system("uart", "[\"terminal\"]", "[\"terminal\", \"nic\"]");
     assert!(partners(&system, "posix").contains(&"uart".to_owned()));
+}
+
+/// A second personality, which shares the clock with the first and has no UART.
+const TWO: &str = r#"
+[instances.two]
+posix = "process"
+tmpfs = "posix"
+inet = "process"
+virtio-blk = "process"
+uart = "none"
+[change.virtio-blk]
+devices = ["virtio:block#0"]
+[change.virtio-blk-two]
+devices = ["virtio:block#1"]
+[change.posix.process]
+memory_percent = 35
+threads = 7
+[change.posix-two.process]
+share_percent = 50
+"#;
+
+/// Returns the system of [`isolated`] with a second personality that shares the UART, in whose description `good` is replaced by `other`.
+#[track_caller]
+fn system_of_two(good: &str, other: &str) -> Result<System, String> {
+    assert!(TWO.contains(good), "`{good}` is not there to be changed");
+    let two = TWO.replacen(good, other, 1).replacen("uart = \"none\"\n", "", 1);
+    isolated("isolated", "memory_mib = 64\n", &format!("memory_mib = 64\n{two}")).system("isolated")
+}
+
+#[test]
+fn a_second_personality_has_instances_and_devices_of_its_own_and_shares_the_rest() {
+    let system = isolated("isolated", "memory_mib = 64\n", &format!("memory_mib = 64\n{TWO}"));
+    let refused = system.system("isolated").expect_err("the second has no terminal");
+    assert!(refused.contains("component `posix-two` uses `terminal`"), "{refused}");
+    let system = system_of_two("uart = \"none\"\n", "").expect("a right description");
+    let partners = |name: &str| -> Vec<String> {
+        let member = system.members.iter().find(|member| member.name == name).expect("a member");
+        let mut names: Vec<_> =
+            system.partners(member).into_iter().map(|partner| partner.name.clone()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(partners("posix"), ["inet", "rtc", "uart", "virtio-blk"]);
+    assert_eq!(partners("posix-two"), ["inet-two", "rtc", "uart", "virtio-blk-two"]);
+    let last: Vec<&str> =
+        system.members.iter().rev().take(2).map(|member| member.name.as_str()).collect();
+    assert_eq!(last, ["posix-two", "posix"], "personalities are started last");
+    let kernel = system.kernel(Path::new("/archive"));
+    for part in [
+        "PersonalityPlace::Processes(&[\"posix\", \"posix-two\"])",
+        "may_power_down: false, devices: &[image::supervisor::DeviceKind::OneVirtio(2, 1)]",
+        "OneVirtio(2, 0)",
+    ] {
+        assert!(kernel.contains(part), "{part}: {kernel}");
+    }
+    assert!(!kernel.contains("may_power_down: true"), "{kernel}");
+    let plan = kernel.lines().find(|line| line.contains("Plan { name: \"posix-two\"")).unwrap();
+    for part in ["memory_percent: 35", "threads: 7", "share_percent: 50"] {
+        assert!(plan.contains(part), "{part}: {plan}");
+    }
+    let two = system.isolated_personalities().nth(1).expect("a second personality");
+    let program = system.program(two);
+    for part in [
+        "name: \"tmpfs-two\", world: \"posix-two\", starter: launch::Starter::Plain(tmpfs::start)",
+        "name: \"virtio-blk-two\", world: \"process\", starter: launch::Starter::Isolated",
+        "launch::start(\"posix-two\", &COMPONENTS",
+    ] {
+        assert!(program.contains(part), "{part}: {program}");
+    }
+    assert!(!program.contains("name: \"virtio-blk\""), "{program}");
+    let alone = isolated_system("", "", "").kernel(Path::new("/archive"));
+    assert!(alone.contains("may_power_down: true"), "{alone}");
+}
+
+#[test]
+fn a_set_of_instances_that_cannot_be_is_refused() {
+    let refused = |good: &str, other: &str, why: &str| match system_of_two(good, other) {
+        Ok(_) => panic!("`{other}` was taken"),
+        Err(said) => assert!(said.contains(why), "`{other}`: {said}"),
+    };
+    let uart = "uart = \"none\"\n";
+    refused(uart, "cron = \"process\"\n", "instance of `cron`: it is no component of this system");
+    refused(uart, "uart = \"kernel\"\n", "world `kernel` is none of an instance");
+    refused(uart, "uart = \"process\"\n", "ports `0x3f8+8` overlap");
+    refused(
+        "posix = \"process\"",
+        "posix = \"none\"",
+        "the instances of `two` have no personality",
+    );
+    refused("block#1", "block#0", "device `virtio:block#0` is virtio-blk's already");
+    refused("block#0", "block", "device `virtio:block#1` is virtio-blk's already");
+    refused("block#0", "block#first", "device `virtio:block#first` is not known");
+    refused("memory_percent = 35", "memory_percent = 36", "72 percent of the machine's memory");
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
     let archive = isolated::archive(&system, features)?;
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
     // A kernel without the personality has no part that starts components.
-    let own: &[&str] = match system.isolated_personality() {
+    let own: &[&str] = match system.isolated_personalities().next() {
         Some(_) => &["image"],
         None => &["image", "launch"],
     };

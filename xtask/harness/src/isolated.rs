@@ -70,7 +70,7 @@ pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
             programs.push((member.name.as_str(), program(&libraries, system, member, &folder)?));
         }
     }
-    if let Some(host) = system.isolated_personality() {
+    for host in system.isolated_personalities() {
         programs.push((host.name.as_str(), personality(system, host, features)?));
     }
     pack(&programs, &format!("isolated-{}{}.archive", system.name, features.suffix()))
@@ -103,12 +103,13 @@ fn personality_path(system: &System, host: &Member, features: &Features) -> Path
     folder(features).join(format!("{}-{}", host.name, system.name))
 }
 
-/// Copies the executable of the system's isolated personality to `to`, for profilers; removes that file if it has none.
+/// Copies the executable of the system's isolated personality, the first of two, to `to`, for profilers; removes that file if it has
+/// none.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
 pub fn keep_personality(system: &System, features: &Features, to: &Path) -> Result<()> {
-    let kept = match system.isolated_personality() {
+    let kept = match system.isolated_personalities().next() {
         Some(host) => std::fs::copy(personality_path(system, host, features), to).map(drop),
         None if to.exists() => std::fs::remove_file(to),
         None => Ok(()),
