@@ -14,6 +14,7 @@ use harness::{
     shell,
 };
 use std::{
+    io,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -26,6 +27,9 @@ pub struct Options {
     /// Run `/bin/sh -c CMD` as the session; its streams and exit status are ours
     #[arg(long, value_name = "CMD")]
     pub exec: Option<String>,
+    /// With `--exec`, on a system with two personalities: the session of the second; its stdout is our stderr
+    #[arg(long, value_name = "CMD", requires = "exec")]
+    pub exec_two: Option<String>,
     /// The system description, systems/NAME.toml
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub system: String,
@@ -94,7 +98,14 @@ pub fn run(options: &Options) -> Result<u8> {
     let config = config(options, cpus)?;
     let outcome = match &options.exec {
         Some(command) => {
-            let running = guest::start_session(&config, command, Streams::ours())?;
+            let two = || Streams {
+                input: Box::new(io::empty()),
+                output: Box::new(io::stderr()),
+                ..Streams::ours()
+            };
+            let second =
+                config.is_for_two.then(|| (options.exec_two.as_deref().unwrap_or("true"), two()));
+            let running = guest::start_sessions(&config, (command, Streams::ours()), second)?;
             let follower = options.verbose.then(|| Follower::start(&config.log));
             let outcome = running.finish(&config.log, options.timeout)?;
             drop(follower);
@@ -171,6 +182,7 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         disks: disks(options)?,
         log,
         is_console_serial: options.serial_console,
+        is_for_two: build::system(&options.system)?.isolated_personalities().count() > 1,
         has_iommu: true,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
     };
@@ -198,6 +210,12 @@ fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
     let mut qemu = config.command();
     let window = Window::new()?;
     window.add_to(&mut qemu);
+    if config.is_for_two {
+        let log = qemu::escaped(&shell::build_path("run-two.log")?);
+        qemu.args(["-chardev", &format!("file,id=console-two,path={log}")]);
+        let device = format!("virtconsole,bus={}.0,chardev=console-two", qemu::SERIAL_TWO);
+        qemu.args(["-device", &device]);
+    }
     let terminal = Terminal::new()?;
     terminal.add_to(&mut qemu, config.is_console_serial.then_some(config.log.as_path()));
     qemu.args(["-display", "none"]).stdin(Stdio::null()).stdout(Stdio::null());

@@ -89,6 +89,7 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         disks: Vec::new(),
         log: shell::build_path(log)?,
         is_console_serial: false,
+        is_for_two: false,
         has_iommu: true,
         extra: Vec::new(),
     })
@@ -113,6 +114,8 @@ pub struct Running {
     pub child: Child,
     /// The session it talks to.
     pub session: Session,
+    /// The session of a second personality.
+    pub second: Option<Session>,
     /// The file of QEMU's stderr.
     pub complaints: PathBuf,
 }
@@ -125,7 +128,11 @@ impl Running {
     pub fn finish(mut self, log: &Path, limit_seconds: Option<u64>) -> Result<Outcome> {
         let code = wait(&mut self.child, limit_seconds)?;
         let Some(code) = code else { return Ok(Outcome::TimedOut) };
-        let ended = if has_run(code, &self.complaints) { self.session.finish() } else { None };
+        let has_run = has_run(code, &self.complaints);
+        if let Some(second) = self.second.filter(|_| has_run) {
+            second.finish();
+        }
+        let ended = if has_run { self.session.finish() } else { None };
         Ok(judge(code, ended, &self.complaints, log))
     }
 }
@@ -135,17 +142,34 @@ impl Running {
 /// # Errors
 /// The reason why QEMU did not start.
 pub fn start_session(config: &Config, command: &str, streams: Streams) -> Result<Running> {
+    start_sessions(config, (command, streams), None)
+}
+
+/// Starts QEMU with the commands and streams of its session and of a second personality's.
+///
+/// # Errors
+/// The reason why QEMU did not start.
+pub fn start_sessions(
+    config: &Config,
+    (command, streams): (&str, Streams),
+    second: Option<(&str, Streams)>,
+) -> Result<Running> {
     let listening = Listening::new()?;
+    let listening_two = second.is_some().then(Listening::second).transpose()?;
     let mut config = config.clone();
     // Before what the user appends, which may end in arguments of a program.
     config.append = format!("skerry.exec {}", config.append);
     let mut qemu = config.command();
     qemu.args(["-display", "none", "-monitor", "none"]);
     listening.add_to(&mut qemu);
+    listening_two.iter().for_each(|listening| listening.add_to(&mut qemu));
     let complaints = config.log.with_extension("qemu");
     qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&complaints)?);
     let child = start(&mut qemu, &config.log)?;
-    Ok(Running { child, session: listening.start(command, streams), complaints })
+    let session = listening.start(command, streams);
+    let second =
+        second.zip(listening_two).map(|((command, streams), at)| at.start(command, streams));
+    Ok(Running { child, session, second, complaints })
 }
 
 /// Runs a command on a machine with `input` as its stdin and its output kept: (how it ended, stdout, stderr).

@@ -71,6 +71,11 @@ impl Disk {
     }
 }
 
+/// The device that has the ports of the host's session and of the console, and that of a second personality.
+pub const SERIAL: &str = "serial";
+/// The device that has the ports of a second personality's session.
+pub const SERIAL_TWO: &str = "serial-two";
+
 /// A machine to be started.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -96,6 +101,8 @@ pub struct Config {
     pub is_snapshot: bool,
     /// Further disks, in order.
     pub disks: Vec<Disk>,
+    /// There are a disk and ports for a second personality. The disk is a copy of the root, and its writes are dropped.
+    pub is_for_two: bool,
     /// Devices go through an IOMMU, on machines that have one.
     pub has_iommu: bool,
     /// The file that the first serial port (the kernel's log) is written to.
@@ -131,13 +138,20 @@ impl Config {
             command.args(["-device", "intel-iommu,intremap=on,aw-bits=48"]);
         }
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
-        let medium = if self.is_snapshot { Medium::Snapshot } else { Medium::Kept };
+        let is_kept = !self.is_snapshot && !self.is_for_two;
+        let medium = if is_kept { Medium::Kept } else { Medium::Snapshot };
         let root = Disk { image: self.root.clone(), medium };
-        for (number, disk) in std::iter::once(&root).chain(&self.disks).enumerate() {
+        let second = Disk { image: self.root.clone(), medium: Medium::Snapshot };
+        let second = self.is_for_two.then_some(&second);
+        let disks = std::iter::once(&root).chain(second).chain(&self.disks);
+        for (number, disk) in disks.enumerate() {
             command.args(["-drive", &disk.drive(number)]);
             command.args(["-device", &format!("virtio-blk-{bus},drive=disk{number}")]);
         }
-        command.args(["-device", &format!("virtio-serial-{bus},max_ports=8")]);
+        command.args(["-device", &format!("virtio-serial-{bus},max_ports=8,id={SERIAL}")]);
+        if self.is_for_two {
+            command.args(["-device", &format!("virtio-serial-{bus},max_ports=8,id={SERIAL_TWO}")]);
+        }
         command.args(&self.extra);
         command
     }

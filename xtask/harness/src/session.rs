@@ -1,7 +1,10 @@
 //! A session with a guest: three byte streams and a control stream over virtio-console ports, each of
 //! which is a Unix socket on the host. The end of stdin ends the port's input. The command goes to the
 //! control port, once more for each line `again` that comes from there; so does the exit status.
-use crate::sockets::Sockets;
+use crate::{
+    qemu::{SERIAL, SERIAL_TWO},
+    sockets::Sockets,
+};
 use anyhow::Result;
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -71,29 +74,58 @@ impl Streams {
 }
 
 /// The sockets, which wait for QEMU.
-pub struct Listening(Sockets<4>);
+pub struct Listening {
+    sockets: Sockets<4>,
+    ports: &'static Ports,
+}
+
+/// The ports of a session.
+struct Ports {
+    /// The device that has them ([`Config::command`](crate::qemu::Config::command)).
+    device: &'static str,
+    /// The beginning of their names in the guest.
+    prefix: &'static str,
+    /// The names of their sockets.
+    sockets: [&'static str; 4],
+}
 
 const PORTS: [&str; 4] = ["stdin", "stdout", "stderr", "control"];
+const FIRST: Ports = Ports { device: SERIAL, prefix: "skerry", sockets: PORTS };
+const SECOND: Ports = Ports {
+    device: SERIAL_TWO,
+    prefix: "two",
+    sockets: ["stdin-two", "stdout-two", "stderr-two", "control-two"],
+};
 
 impl Listening {
-    /// Makes the sockets.
+    /// Makes the sockets of the machine's only session, or the first.
     ///
     /// # Errors
     /// Fails if the sockets cannot be made.
     pub fn new() -> Result<Listening> {
-        Ok(Listening(Sockets::new(PORTS)?))
+        Ok(Listening { sockets: Sockets::new(FIRST.sockets)?, ports: &FIRST })
+    }
+    /// Makes the sockets of the session of a machine's second personality.
+    ///
+    /// # Errors
+    /// Those of [`Listening::new`].
+    pub fn second() -> Result<Listening> {
+        Ok(Listening { sockets: Sockets::new(SECOND.sockets)?, ports: &SECOND })
     }
     /// Adds the ports to QEMU's command line.
     pub fn add_to(&self, qemu: &mut Command) {
-        self.0.add_to(qemu);
-        for name in PORTS {
-            qemu.args(["-device", &format!("virtserialport,chardev={name},name=skerry.{name}")]);
+        self.sockets.add_to(qemu);
+        let Ports { device, prefix, sockets } = self.ports;
+        for (name, socket) in PORTS.iter().zip(sockets) {
+            let port =
+                format!("virtserialport,bus={device}.0,chardev={socket},name={prefix}.{name}");
+            qemu.args(["-device", &port]);
         }
     }
     /// Takes QEMU's connections and starts to move bytes. To be called once QEMU runs.
     pub fn start(self, command: &str, streams: Streams) -> Session {
         let (ended_sender, ended) = mpsc::channel();
-        let (folder, [stdin, stdout, stderr, control]) = self.0.open();
+        let (folder, [stdin, stdout, stderr, control]) = self.sockets.open();
         // The thread is not joined: stdin may never end.
         thread::spawn(move || feed(&stdin, streams.input));
         let command = command.to_owned();

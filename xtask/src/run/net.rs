@@ -58,6 +58,8 @@ impl Forward {
 const NAME_MAX: usize = 15;
 /// The card's address, administered locally.
 const MAC: &str = "02:00:00:00:00:02";
+/// The address of a second personality's card.
+const MAC_TWO: &str = "02:00:00:00:00:03";
 
 impl FromStr for Network {
     type Err = anyhow::Error;
@@ -124,7 +126,8 @@ impl NetOptions {
         Ok(())
     }
 
-    /// Returns QEMU's arguments for the card of `config`, whose root is of `kind`.
+    /// Returns QEMU's arguments for the card of `config`, whose root is of `kind`. A second personality has one on a network of its
+    /// own.
     pub fn arguments(&self, config: &Config, kind: RootKind) -> Vec<String> {
         let backing = match &self.network(kind) {
             Network::None => return Vec::new(),
@@ -138,6 +141,10 @@ impl NetOptions {
         };
         let mut words = vec!["-netdev".to_owned(), backing];
         words.extend(config.card("net0", MAC));
+        if config.is_for_two && self.network(kind) == Network::User {
+            words.extend(["-netdev".to_owned(), "user,id=net-two".to_owned()]);
+            words.extend(config.card("net-two", MAC_TWO));
+        }
         if let Some(file) = &self.capture {
             let file = qemu::escaped(file);
             words.extend([

@@ -47,7 +47,7 @@ impl Terminal {
             Some(log) => {
                 qemu.args(["-set", &format!("chardev.terminal.logfile={}", log.display())])
             }
-            None => qemu.args(["-device", "virtconsole,chardev=terminal"]),
+            None => qemu.args(["-device", "virtconsole,bus=serial.0,chardev=terminal"]),
         };
         qemu.args(["-mon", "chardev=monitor"]);
     }

@@ -40,7 +40,7 @@ impl Window {
     /// Adds the port to QEMU's command line.
     pub fn add_to(&self, qemu: &mut Command) {
         self.0.add_to(qemu);
-        qemu.args(["-device", "virtserialport,chardev=window,name=skerry.window"]);
+        qemu.args(["-device", "virtserialport,bus=serial.0,chardev=window,name=skerry.window"]);
     }
     /// Takes QEMU's connection and reports changes until QEMU ends. SIGWINCH is blocked in the calling thread, and in threads
     /// that it starts, from now on.

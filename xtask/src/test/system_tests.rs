@@ -44,6 +44,8 @@ struct Case {
     system: Option<String>,
     /// The command of the session.
     run: String,
+    /// The command of the second personality's session, on a system with two.
+    run_two: Option<String>,
     /// Contents of the root disk.
     #[serde(default)]
     root: Root,
@@ -88,6 +90,8 @@ struct Case {
     timeout: u64,
     /// The exact stdout that is expected.
     stdout: Option<String>,
+    /// The exact stdout of the second personality's session that is expected.
+    stdout_two: Option<String>,
     /// Texts that stdout must contain.
     #[serde(default)]
     contains: Vec<String>,
@@ -368,6 +372,7 @@ impl Boot<'_> {
             cpus: self.cpus,
             memory: self.memory,
             disks: disks.collect::<Result<_>>()?,
+            is_for_two: case.run_two.is_some(),
             append: format!("{} {}", config.append, case.append),
             extra: [case.qemu.clone(), empty_disks(case.empty_disks)].concat(),
             ..config
@@ -399,8 +404,15 @@ fn boot(config: &Config, case: &Case, orders: Option<Orders>) -> Result<Verdict>
     if let Some(orders) = orders {
         streams = test_net::with_orders(streams, orders);
     }
-    let outcome = guest::execute(config, &case.run, streams, Some(case.timeout))?;
+    let second = Captured::default();
+    let streams_two = case.run_two.as_deref().map(|command| (command, captured(&second)));
+    let running = guest::start_sessions(config, (&case.run, streams), streams_two)?;
+    let outcome = running.finish(&config.log, Some(case.timeout))?;
     let (output, error) = (output.take(), error.take());
+    let second = String::from_utf8_lossy(&second.take()).into_owned();
+    if case.stdout_two.as_ref().is_some_and(|expected| *expected != second) {
+        return Ok(Err(format!("the second session printed:\n{second}")));
+    }
     let log = fs::read(&config.log).unwrap_or_default();
     let texts = [&output, &error, &log].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     if let Err(why) = judge(case, &outcome.to_string(), texts) {
@@ -413,6 +425,15 @@ fn boot(config: &Config, case: &Case, orders: Option<Orders>) -> Result<Verdict>
         }
     }
     Ok(Ok(()))
+}
+
+/// Returns the streams of a session without input, of which `output` is kept.
+fn captured(output: &Captured) -> Streams {
+    Streams {
+        input: Box::new(std::io::empty()),
+        output: Box::new(output.clone()),
+        error: Box::new(std::io::sink()),
+    }
 }
 
 /// Returns QEMU's arguments for `count` disks without a file.

@@ -4,7 +4,7 @@
 use alloc::{string::String, vec::Vec};
 
 /// Parameters of the personality, of the network stack, of the nucleus and of the runtime. A loader may add `BOOT_IMAGE`.
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 22] = [
     "BOOT_IMAGE",
     "audit.medium",
     "inet.netisrs",
@@ -20,6 +20,7 @@ const KNOWN: [&str; 21] = [
     "skerry.exec",
     "skerry.exit_port",
     "skerry.log",
+    "skerry.ports",
     "skerry.restarts",
     "skerry.rows",
     "skerry.shell",

@@ -1,7 +1,8 @@
 //! The session: the standard files of the first program, and the shutdown after its end.
 //!
 //! With the parameter `skerry.exec` the host's ports `skerry.stdin`, `skerry.stdout` and `skerry.stderr` are the standard files
-//! of `/bin/sh -c COMMAND`, plain streams of bytes, and `skerry.control` carries the command and the exit status. A personality that
+//! of `/bin/sh -c COMMAND`, plain streams of bytes, and `skerry.control` carries the command and the exit status. With
+//! `skerry.ports=NAME` their names begin with NAME: two personalities of one machine have ports of their own. A personality that
 //! was started again (`skerry.restarts=N`, from the supervisor) begins the same session anew. Else a login
 //! shell (or `skerry.shell=PATH`) leads a session on the terminal. In both cases the machine is shut down when the leader has
 //! ended, after all written output was sent.
@@ -95,16 +96,17 @@ impl BootSession {
     /// # Errors
     /// A message, if a port is missing.
     pub fn prepare(ports: &[Arc<dyn Port>]) -> Result<BootSession, String> {
+        let prefix = rt::system::parameter("skerry.ports").unwrap_or("skerry");
         let named = |name: &str| {
+            let name = format!("{prefix}.{name}");
             let found = ports.iter().find(|port| port.name() == name).cloned();
             found.ok_or_else(|| format!("there is no port {name}"))
         };
         let terminals = make_terminals(ports);
         let console = terminals.first();
         let files = if rt::system::parameter("skerry.exec").is_some() {
-            let streams =
-                [named("skerry.stdin")?, named("skerry.stdout")?, named("skerry.stderr")?];
-            Files::Streams(streams.map(Stream::new), ControlMessages::new(named("skerry.control")?))
+            let streams = [named("stdin")?, named("stdout")?, named("stderr")?];
+            Files::Streams(streams.map(Stream::new), ControlMessages::new(named("control")?))
         } else if console.is_none() {
             return Err("there is no console".into());
         } else {

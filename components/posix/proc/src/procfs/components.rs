@@ -37,7 +37,7 @@ fn columns(status: &Status) -> (String, &str) {
 /// Returns the table of components.
 pub fn components() -> Vec<u8> {
     let mut text = format!(
-        "{:<18}{:<8}{:<11}{:>12}{:>9}{:>11}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}  {:<13}{}\n",
+        "{:<20}{:<11}{:<11}{:>12}{:>9}{:>11}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}  {:<13}{}\n",
         "component",
         "world",
         "state",
@@ -81,7 +81,7 @@ pub fn components() -> Vec<u8> {
         };
         let _ = writeln!(
             text,
-            "{:<18}{:<8}{state:<11}{:>12}{numbers}  {offers:<13}{cause}",
+            "{:<20}{:<11}{state:<11}{:>12}{numbers}  {offers:<13}{cause}",
             component.name,
             component.world,
             started.0 / NS_PER_MS,
