@@ -23,7 +23,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     body();
 }
 
-/// What a thread of the nucleus and its processor share with others.
+/// The words of a thread of the nucleus, and of its processor, that others write.
 #[derive(Debug, Default)]
 struct Machine {
     is_kicked: AtomicBool,
