@@ -159,7 +159,7 @@ pub(crate) fn zero(words: &[AtomicU64], offset: usize, length: usize) {
 }
 
 /// Copies `from` to `to`, which is as long.
-#[cfg_attr(all(target_os = "none", not(skerry_process)), expect(dead_code))]
+#[cfg(any(test, all(target_os = "none", skerry_process)))]
 pub(crate) fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
     let move_one = |(from, to): (&AtomicU64, &AtomicU64)| to.store(from.load(Relaxed), Relaxed);
     let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<STEP>(), to.as_chunks::<STEP>());

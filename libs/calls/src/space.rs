@@ -5,7 +5,7 @@
 //! Run      rdi context | rsi space  ->  rax RUN_SYSCALL, or Status; if that is Ok: rdi, rsi, rdx the words of a trap
 //! ```
 use crate::Status;
-use program::{Access, CloneMode, Page, Protection, Registers, Trap, USER_END, Unshared};
+use program::{Access, CloneMode, Page, Protection, Registers, Trap, USER_END};
 
 /// Answer of [`Call::Run`](crate::Call) in rax: the program made a system call.
 pub const RUN_SYSCALL: u64 = 0x100;
@@ -165,15 +165,6 @@ fn mode(number: u64) -> CloneMode {
 
 /// Pages of a large page.
 const LARGE_PAGES: u64 = 512;
-
-/// Returns the number that stands for the result of a [`SpaceOperation::MakeWritable`].
-pub const fn unshared_number(unshared: Unshared) -> u64 {
-    match unshared {
-        Unshared::Reused => 0,
-        Unshared::Copied => 1,
-        Unshared::Absent => 2,
-    }
-}
 
 /// Flag of a [`page_word`]: the page was accessed.
 pub const ACCESSED: u64 = 1 << 8;

@@ -137,7 +137,7 @@ pub enum CloneMode {
     Tables,
 }
 
-/// The result of making a page writable.
+/// The result of making a page writable. Kernel calls return its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unshared {
     /// The page had no other user and is writable now.

@@ -125,37 +125,31 @@ pub struct CpuTime {
     pub is_interruptible: bool,
 }
 
-/// Bits of a number of switches in [`CpuTime::words`].
-const SWITCHES_BITS: u32 = 27;
-const SWITCHES_MAX: u64 = (1 << SWITCHES_BITS) - 1;
-/// Greatest processor number in [`CpuTime::words`].
-const PROCESSOR_MAX: u32 = 0x7f;
-const RUNNABLE: u64 = 1 << 63;
-const INTERRUPTIBLE: u64 = 1 << 62;
-
 impl CpuTime {
+    /// Bits of a number of switches in [`CpuTime::words`].
+    pub const SWITCHES_BITS: u32 = 27;
+    /// Greatest number of switches in [`CpuTime::words`].
+    pub const SWITCHES_MAX: u64 = (1 << Self::SWITCHES_BITS) - 1;
+    /// Greatest processor number in [`CpuTime::words`].
+    pub const PROCESSOR_MAX: u32 = 0x7f;
+    /// Flag in the last of [`CpuTime::words`]: the thread is runnable.
+    pub const RUNNABLE: u64 = 1 << 63;
+    /// Flag in the last of [`CpuTime::words`]: a kick would end the thread's wait.
+    pub const INTERRUPTIBLE: u64 = 1 << 62;
+
     /// Packs the times into the words of a kernel call's answer. Numbers of switches are cut to 2^27 - 1, processors to 127.
     pub fn words(&self) -> [u64; 3] {
-        let voluntary = self.voluntary_switches.min(SWITCHES_MAX);
-        let forced = self.forced_switches.min(SWITCHES_MAX);
-        let processor = u64::from(self.processor.min(PROCESSOR_MAX));
+        let voluntary = self.voluntary_switches.min(Self::SWITCHES_MAX);
+        let forced = self.forced_switches.min(Self::SWITCHES_MAX);
+        let processor = u64::from(self.processor.min(Self::PROCESSOR_MAX));
         let bit = |is_so, bit| if is_so { bit } else { 0 };
-        let state = bit(self.is_runnable, RUNNABLE) | bit(self.is_interruptible, INTERRUPTIBLE);
-        let last = state | processor << (2 * SWITCHES_BITS) | voluntary << SWITCHES_BITS | forced;
+        let state =
+            bit(self.is_runnable, Self::RUNNABLE) | bit(self.is_interruptible, Self::INTERRUPTIBLE);
+        let last = state
+            | processor << (2 * Self::SWITCHES_BITS)
+            | voluntary << Self::SWITCHES_BITS
+            | forced;
         [self.user_ns, self.system_ns, last]
-    }
-
-    /// Makes the time from [`CpuTime::words`].
-    pub fn of_words([user_ns, system_ns, last]: [u64; 3]) -> CpuTime {
-        CpuTime {
-            user_ns,
-            system_ns,
-            voluntary_switches: last >> SWITCHES_BITS & SWITCHES_MAX,
-            forced_switches: last & SWITCHES_MAX,
-            processor: (last >> (2 * SWITCHES_BITS)) as u32 & PROCESSOR_MAX,
-            is_runnable: last & RUNNABLE != 0,
-            is_interruptible: last & INTERRUPTIBLE != 0,
-        }
     }
 }
 
@@ -323,24 +317,6 @@ mod tests {
             let step = PortStep { port: 0x2f8, width: 4, is_write, value: 0x8182_8384 };
             assert_eq!(PortStep::unpack(step.pack()), step);
         }
-    }
-
-    #[test]
-    fn used_time_comes_out_of_its_words() {
-        let used = CpuTime {
-            user_ns: u64::MAX,
-            system_ns: 7,
-            voluntary_switches: SWITCHES_MAX,
-            forced_switches: 3,
-            processor: PROCESSOR_MAX,
-            is_runnable: true,
-            is_interruptible: false,
-        };
-        assert_eq!(CpuTime::of_words(used.words()), used);
-        let more = CpuTime { voluntary_switches: u64::MAX, processor: 255, ..used };
-        assert_eq!(CpuTime::of_words(more.words()), used, "no field reaches into another");
-        let waiting = CpuTime { is_runnable: false, is_interruptible: true, ..used };
-        assert_eq!(CpuTime::of_words(waiting.words()), waiting);
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl fmt::Display for Violation {
                 write!(
                     f,
                     "a second lock {} is taken at {place} under the one taken at {first}, not in \
-                     address order (use lock_pair, or a nestable class)",
+                     address order (or take a nestable class)",
                     class.name()
                 )
             }

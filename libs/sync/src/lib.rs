@@ -17,7 +17,7 @@
 //!
 //! Features: `statistics` counts and times every class ([`class`]); `check` reports re-taking,
 //! foreign unlocks, blocking under a spin lock and order inversions ([`check`]). Without them a
-//! lock is its state word and its data (const-asserted in `costs`).
+//! lock is its state word and its data (asserted in `costs_tests`).
 //! `RUSTFLAGS="--cfg loom" cargo test -p sync --release` explores the algorithms exhaustively.
 #![cfg_attr(not(any(test, loom)), no_std)]
 extern crate alloc;
@@ -52,8 +52,8 @@ pub mod broadcast;
 #[cfg(feature = "check")]
 pub mod check;
 pub mod class;
-#[cfg(not(any(feature = "statistics", feature = "check", loom)))]
-mod costs;
+#[cfg(all(test, not(any(feature = "statistics", feature = "check", loom))))]
+mod costs_tests;
 pub mod event;
 pub mod mutex;
 pub mod once;

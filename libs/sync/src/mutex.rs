@@ -151,27 +151,9 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
         }
     }
 
+    #[cfg(feature = "check")]
     fn address(&self) -> usize {
         (&raw const self.word).addr()
-    }
-}
-
-/// Takes both locks, the one at the lower address first, so that two threads that name the same
-/// pair in either order do not wait for each other.
-///
-/// # Panics
-/// With `check`, where `first` and `second` are the same lock.
-#[track_caller]
-pub fn lock_pair<'a, T, P: Platform>(
-    first: &'a Mutex<T, P>,
-    second: &'a Mutex<T, P>,
-) -> (Guard<'a, T, P>, Guard<'a, T, P>) {
-    if first.address() <= second.address() {
-        let first = first.lock();
-        (first, second.lock())
-    } else {
-        let second = second.lock();
-        (first.lock(), second)
     }
 }
 

@@ -11,7 +11,7 @@ use sync::{
     Outcome, Platform,
     class::LockClass,
     event::RawEvent,
-    mutex::{Mutex, lock_pair},
+    mutex::Mutex,
     once::Once,
     ring::{Consumer, Corrupt, Doorbell, Producer, PushError, words_for},
     rwlock::RwLock,
@@ -42,24 +42,6 @@ fn a_conditional_acquisition_is_refused_while_taken() {
     });
     drop(guard);
     assert!(mutex.try_lock().is_some());
-}
-
-#[test]
-fn pairs_in_opposite_orders_get_through() {
-    let pair = [Mutex::<u64, Std>::new(&PLAIN, 0), Mutex::new(&PLAIN, 0)];
-    thread::scope(|scope| {
-        for (first, second) in [(0, 1), (1, 0)] {
-            let pair = &pair;
-            scope.spawn(move || {
-                for _ in 0..TURNS {
-                    let (mut a, mut b) = lock_pair(&pair[first], &pair[second]);
-                    *a += 1;
-                    *b += 1;
-                }
-            });
-        }
-    });
-    assert_eq!(*pair[0].lock(), 2 * TURNS);
 }
 
 #[test]

@@ -117,7 +117,8 @@ fn two_of_one_class_only_in_address_order_or_nestable() {
     static TREE: LockClass = LockClass::nestable("tree");
     let pair = [Mutex::<(), Std>::new(&CLASS, ()), Mutex::new(&CLASS, ())];
     {
-        let _both = sync::mutex::lock_pair(&pair[1], &pair[0]);
+        let _first = pair[0].lock();
+        let _second = pair[1].lock();
     }
     let second = pair[1].lock();
     assert_names(&report(|| drop(pair[0].lock())), "a second lock siblings", 2);

@@ -17,8 +17,7 @@ use sync::{
     broadcast::Broadcast,
     class::LockClass,
     event::RawEvent,
-    mutex::{self, lock_pair},
-    once,
+    mutex, once,
     ring::{Consumer, Doorbell, Producer, PushError, words_for},
     rwlock,
 };
@@ -196,23 +195,6 @@ fn a_conditional_acquisition_excludes() {
         mutex.lock().increment();
         let more = thread.join().unwrap();
         assert_eq!(mutex.lock().get(), 1 + more);
-    });
-}
-
-#[test]
-fn a_pair_taken_in_either_order_does_not_deadlock() {
-    model(|| {
-        let pair = Arc::new([Mutex::new(&CLASS, Number::new()), Mutex::new(&CLASS, Number::new())]);
-        let body = |first: usize, second: usize| {
-            let pair = pair.clone();
-            Box::new(move || {
-                let (a, b) = lock_pair(&pair[first], &pair[second]);
-                a.increment();
-                b.increment();
-            }) as _
-        };
-        run(vec![body(0, 1), body(1, 0)]);
-        assert_eq!(pair[0].lock().get() + pair[1].lock().get(), 4);
     });
 }
 

@@ -111,9 +111,7 @@ impl DeviceVector {
     /// Returns the name of the vector, which is number `index` of the devices', and its interrupts on each of `processors`, if
     /// it is taken.
     pub fn report(&self, index: usize, processors: usize) -> Option<(String, Vec<u64>)> {
-        if !self.is_taken.load(Relaxed) {
-            return None;
-        }
+        self.is_taken.load(Relaxed).then_some(())?;
         let mut counts = vec![0; processors];
         if let Some(count) = counts.get_mut(self.cpu.load(Relaxed) as usize) {
             *count = self.count.load(Relaxed);

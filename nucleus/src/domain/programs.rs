@@ -21,7 +21,7 @@ use crate::{
 use ::calls::{
     NO_HANDLE, RUN, Status,
     entered::Entered,
-    space::{FIXUPS_MAX, PAGE_LIST_MAX, SpaceOperation, page_word, trap_words, unshared_number},
+    space::{FIXUPS_MAX, PAGE_LIST_MAX, SpaceOperation, page_word, trap_words},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{mem::offset_of, sync::atomic::Ordering::Acquire};
@@ -185,7 +185,7 @@ impl Domain {
             }
             SpaceOperation::Move(start, end, to) => space.move_to(start, end, to)?,
             SpaceOperation::MakeWritable(address, protection) => {
-                unshared_number(space.make_writable(address, protection)?) as usize
+                space.make_writable(address, protection)? as usize
             }
             SpaceOperation::Query(address) | SpaceOperation::OwnPage(address) => {
                 return look_at(space, address);

@@ -5,7 +5,9 @@ use super::{
 };
 use crate::{
     arch::{
-        component, cpu, percpu, run,
+        component, cpu,
+        percpu::{self, RESCHEDULE_LATER, RESCHEDULE_NOW},
+        run,
         user::{self, Left},
     },
     memory::{PAGE, frames, space::Protection},
@@ -140,10 +142,8 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
         cpu::disable_interrupts();
         // A thread that works for a program may hold locks. It gives way when it enters the program ([`Caller::run`]), as a
         // thread of the kernel world does.
-        let least = match running.caller.entered.is_prepared() {
-            true => percpu::RESCHEDULE_NOW,
-            false => percpu::RESCHEDULE_LATER,
-        };
+        let has_program = running.caller.entered.is_prepared();
+        let least = if has_program { RESCHEDULE_NOW } else { RESCHEDULE_LATER };
         if is_ready() || user::make_ready(&running.domain.space, least).is_none() {
             return 1;
         }

@@ -1,6 +1,6 @@
 //! The answers of calls about spaces, taken out of their words (`calls::space` has the other direction).
 use calls::space::{ACCESSED, DIRTY, EXCEPTION, LARGE, PAGE_FAULT};
-use program::{Access, Page, Protection, Trap, Unshared};
+use program::{Access, CpuTime, Page, Protection, Trap, Unshared};
 
 /// Returns the result of a `MakeWritable` that `number` stands for.
 pub(crate) const fn unshared_of(number: u64) -> Unshared {
@@ -19,6 +19,19 @@ pub(crate) fn page_of(word: u64) -> Page {
         is_accessed: word & ACCESSED != 0,
         is_dirty: word & DIRTY != 0,
         is_large: word & LARGE != 0,
+    }
+}
+
+/// Unpacks [`CpuTime::words`].
+pub(crate) fn time_of([user_ns, system_ns, last]: [u64; 3]) -> CpuTime {
+    CpuTime {
+        user_ns,
+        system_ns,
+        voluntary_switches: last >> CpuTime::SWITCHES_BITS & CpuTime::SWITCHES_MAX,
+        forced_switches: last & CpuTime::SWITCHES_MAX,
+        processor: (last >> (2 * CpuTime::SWITCHES_BITS)) as u32 & CpuTime::PROCESSOR_MAX,
+        is_runnable: last & CpuTime::RUNNABLE != 0,
+        is_interruptible: last & CpuTime::INTERRUPTIBLE != 0,
     }
 }
 
@@ -42,7 +55,7 @@ pub(crate) fn trap_of([kind, first, second]: [u64; 3]) -> Trap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use calls::space::{page_word, trap_words, unshared_number};
+    use calls::space::{page_word, trap_words};
 
     #[test]
     fn pages_and_traps_survive_their_words() {
@@ -65,9 +78,27 @@ mod tests {
     }
 
     #[test]
+    fn used_time_comes_out_of_its_words() {
+        let used = CpuTime {
+            user_ns: u64::MAX,
+            system_ns: 7,
+            voluntary_switches: CpuTime::SWITCHES_MAX,
+            forced_switches: 3,
+            processor: CpuTime::PROCESSOR_MAX,
+            is_runnable: true,
+            is_interruptible: false,
+        };
+        assert_eq!(time_of(used.words()), used);
+        let more = CpuTime { voluntary_switches: u64::MAX, processor: 255, ..used };
+        assert_eq!(time_of(more.words()), used, "no field reaches into another");
+        let waiting = CpuTime { is_runnable: false, is_interruptible: true, ..used };
+        assert_eq!(time_of(waiting.words()), waiting);
+    }
+
+    #[test]
     fn results_of_unsharing_survive_their_numbers() {
         for unshared in [Unshared::Reused, Unshared::Copied, Unshared::Absent] {
-            assert_eq!(unshared_of(unshared_number(unshared)), unshared);
+            assert_eq!(unshared_of(unshared as u64), unshared);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! thread and its spawner have let go of it. For the thread this is its last store, after which it uses no memory of
 //! its own.
 use super::{
+    answers::time_of,
     call::{ask, ask_with_memory, until},
     memory::Taken,
     time,
@@ -321,7 +322,7 @@ pub(crate) fn set_affinity(thread: u64, affinity: u64) -> bool {
 }
 
 pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
-    ask(Call::CpuTime, &[thread]).ok().map(CpuTime::of_words)
+    ask(Call::CpuTime, &[thread]).ok().map(time_of)
 }
 
 /// Whether the processor tells its number in user mode (`rdtscp`).

@@ -1,4 +1,4 @@
-//! Compile-time checks that without statistics and checks a lock consists only of its words and its
+//! Checks that without statistics and checks a lock consists only of its words and its
 //! data.
 use crate::{
     Outcome, Platform, Sleep, atomic::AtomicU32, class::Wait, event::RawEvent, mutex::Mutex,
