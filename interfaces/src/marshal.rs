@@ -9,6 +9,7 @@
 //! array, tuple  the values
 //! IP address    4 or 6 | the octets
 //! socket        IP address | port 16 | of IPv6 also flow 32, scope 32
+//! instant       nanoseconds 64
 //! structure     its fields
 //! enumeration   8 bits: place of the variant | its fields
 //! ```
@@ -19,6 +20,7 @@ use alloc::{borrow::Cow, boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 pub use interfaces_macro::Marshal;
 use labels::SecrecyId;
+use rt::time::Instant;
 
 /// A value that can be encoded as bytes and decoded from them.
 pub trait Marshal: Sized {
@@ -126,6 +128,15 @@ impl Marshal for SecrecyId {
     }
     fn take(from: &mut &[u8]) -> Option<SecrecyId> {
         Marshal::take(from).map(SecrecyId)
+    }
+}
+
+impl Marshal for Instant {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(from: &mut &[u8]) -> Option<Instant> {
+        Marshal::take(from).map(Instant)
     }
 }
 

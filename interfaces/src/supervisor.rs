@@ -1,15 +1,13 @@
 //! The supervisor of isolated components: its interface to those that show and control components, and to users of their
 //! services. A process that shows and controls components has a [`SupervisorProxy`].
 mod control;
-mod packed;
 
 pub use control::{
     STATUS_PART_BYTES, SUPERVISOR_CONTROL_LAYOUT, SupervisorControl, SupervisorControlClient,
     SupervisorControlServer, SupervisorProxy,
 };
-pub use packed::pack;
 
-use crate::{block::RunningDriver, overdue::Check, wire::Wire};
+use crate::{block::RunningDriver, marshal::Marshal, overdue::Check, wire::Wire};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use rt::{message::Endpoint, time::Instant};
 
@@ -35,7 +33,7 @@ pub trait Listener: Send + Sync {
 }
 
 /// The state of an isolated component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum State {
     /// It was started and has not answered yet.
     Starting,
@@ -63,7 +61,7 @@ impl State {
 }
 
 /// The record of a component's end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct Ending {
     /// Time of the end.
     pub at: Instant,
@@ -78,7 +76,7 @@ pub struct Ending {
 }
 
 /// The present status of an isolated component.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct Status {
     /// Its name.
     pub name: String,

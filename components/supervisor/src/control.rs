@@ -5,7 +5,8 @@ use alloc::{
     vec::Vec,
 };
 use interfaces::{
-    supervisor::{Order, OrderError, STATUS_PART_BYTES, Status, SupervisorControl, pack},
+    marshal::encode,
+    supervisor::{Order, OrderError, STATUS_PART_BYTES, Status, SupervisorControl},
     wire::{Bytes, Name},
 };
 use rt::{
@@ -60,9 +61,9 @@ impl SupervisorControl for Controlled {
     }
     fn look(&self) -> Option<u64> {
         let states: Vec<Status> = self.all().map(|keeper| keeper.status()).collect();
-        let packed = pack(&states);
-        let length = packed.len() as u64;
-        *self.copy.lock() = packed;
+        let encoded = encode(&states);
+        let length = encoded.len() as u64;
+        *self.copy.lock() = encoded;
         Some(length)
     }
     fn part(&self, first: u64) -> Option<Bytes<STATUS_PART_BYTES>> {

@@ -1,10 +1,11 @@
 //! The messages by which a process shows and controls components ([`SupervisorProxy`]).
 //!
 //! The states of all components are more than a message holds: [`SupervisorControl::look`] makes a copy of them
-//! ([`packed`](super::packed)), and its parts are fetched.
-use super::{Order, OrderError, Status, Supervisor, packed::unpack};
+//! ([`encode`](crate::marshal::encode)), and its parts are fetched.
+use super::{Order, OrderError, Status, Supervisor};
 use crate::{
     call::Failure,
+    marshal::decode,
     wire::{Bytes, Name},
 };
 use alloc::vec::Vec;
@@ -70,7 +71,7 @@ impl SupervisorProxy {
 
 impl Supervisor for SupervisorProxy {
     fn status(&self) -> Vec<Status> {
-        self.copy().and_then(|copy| unpack(&copy)).unwrap_or_default()
+        self.copy().and_then(|copy| decode(&copy)).unwrap_or_default()
     }
     fn order(&self, name: &str, order: Order) -> Result<(), OrderError> {
         self.control.order(Name::cut(name), order)
@@ -85,8 +86,9 @@ mod tests {
     use super::*;
     use crate::{
         call::Caller,
+        marshal::encode,
         service,
-        supervisor::{Ending, State, pack},
+        supervisor::{Ending, State},
     };
     use rt::{message::Endpoint, time::Instant};
     use std::{
@@ -112,7 +114,7 @@ mod tests {
         }
         fn look(&self) -> Option<u64> {
             let mut copy = self.copy.lock().unwrap();
-            *copy = pack(&self.states);
+            *copy = encode(&self.states);
             Some(copy.len() as u64)
         }
         fn part(&self, first: u64) -> Option<Bytes<STATUS_PART_BYTES>> {
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!(*model.orders.lock().unwrap(), orders);
         endpoint.signal(1);
         serving.join().unwrap();
-        let packed = pack(&states);
-        assert!((0..packed.len()).all(|cut| unpack(&packed[..cut]).is_none()));
+        let encoded = encode(&states);
+        assert!((0..encoded.len()).all(|cut| decode::<Vec<Status>>(&encoded[..cut]).is_none()));
     }
 }
