@@ -1,6 +1,6 @@
 //! [`Xorshift`]: a small generator of pseudorandom numbers for tests, so that a seed determines a whole run.
 #![forbid(unsafe_code)]
-use std::env;
+#![cfg_attr(target_os = "none", no_std)]
 
 /// A generator of the kind xorshift64* (Vigna, 2016).
 #[derive(Clone, Debug)]
@@ -23,6 +23,10 @@ impl Xorshift {
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() >> 33) as usize % end.max(1)
     }
+    /// Returns `true` once in so many cases.
+    pub fn once_in(&mut self, cases: usize) -> bool {
+        self.below(cases) == 0
+    }
     /// Returns `true` in `part` of `whole` cases.
     pub fn chance(&mut self, part: u64, whole: u64) -> bool {
         self.next() % whole.max(1) < part
@@ -33,8 +37,9 @@ impl Xorshift {
 ///
 /// # Panics
 /// Panics if the variable holds something else.
+#[cfg(not(target_os = "none"))]
 pub fn variable(name: &str, default: u64) -> u64 {
-    env::var(name).map_or(default, |text| text.parse().expect("a number"))
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
 #[cfg(test)]

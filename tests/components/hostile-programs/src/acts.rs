@@ -1,13 +1,14 @@
 //! The acts of a thread of the component: one call, or a few that belong together.
 use crate::{
     code,
-    draw::{self, CODE, DATA, PAGES, REGIONS, Random, SPACES, THREADS},
+    draw::{self, CODE, DATA, PAGES, REGIONS, SPACES, THREADS},
     raw::{self, Asked},
 };
 use calls::{
     Call, FOREVER, MOVED, NO_HANDLE, PLAIN, READ_ONLY, RUN, SERVICE,
     space::{FIXUPS_MAX, PAGE_LIST_MAX, RUN_SYSCALL, number},
 };
+use xorshift::Xorshift;
 
 const PAGE: u64 = 4096;
 /// Handles of the region that may only be read, of the server that gives regions, and of the right to lend.
@@ -24,14 +25,14 @@ fn call(call: Call, arguments: [u64; 6]) -> (u64, [u64; 3]) {
 /// A thread's state.
 #[derive(Debug)]
 pub struct Actor {
-    random: Random,
+    random: Xorshift,
     list: [u64; PAGE_LIST_MAX],
 }
 
 impl Actor {
     /// Makes the state of the calling thread.
     pub fn new(seed: u64) -> Actor {
-        let mut actor = Actor { random: Random::new(seed), list: [0; PAGE_LIST_MAX] };
+        let mut actor = Actor { random: Xorshift::new(seed), list: [0; PAGE_LIST_MAX] };
         (0..8).for_each(|_| _ = actor.random.next());
         let (_, [number, ..]) = call(Call::Current, [0; 6]);
         THREADS.keep(&mut actor.random, number);

@@ -1,5 +1,5 @@
 //! The code of the programs: a page of short pieces, each of which does something that the nucleus must survive.
-use crate::draw::Random;
+use xorshift::Xorshift;
 
 /// Bytes of a piece.
 pub const PIECE: usize = 32;
@@ -63,7 +63,7 @@ const FIXED: [&[u8]; 24] = [
 ];
 
 /// Returns a piece: a fixed one, random bytes, or a system call with a number that stands for something to the nucleus.
-fn piece(random: &mut Random) -> [u8; PIECE] {
+fn piece(random: &mut Xorshift) -> [u8; PIECE] {
     let mut piece = [0x90; PIECE];
     match random.below(4) {
         0 => piece.fill_with(|| random.next() as u8),
@@ -89,7 +89,7 @@ fn piece(random: &mut Random) -> [u8; PIECE] {
 
 /// Returns a page of pieces. None has the prefixes of AVX: QEMU 7.2 ends with an assertion at some instructions that do not
 /// exist.
-pub fn page(random: &mut Random) -> [[u8; PIECE]; PIECES] {
+pub fn page(random: &mut Xorshift) -> [[u8; PIECE]; PIECES] {
     let without_avx = |byte| if matches!(byte, 0x62 | 0xc4 | 0xc5) { 0x90 } else { byte };
     core::array::from_fn(|_| piece(random).map(without_avx))
 }

@@ -1,10 +1,11 @@
-//! Random numbers, and the values drawn by them: handles, addresses and registers that may do harm.
+//! Xorshift numbers, and the values drawn by them: handles, addresses and registers that may do harm.
 use calls::{SERVER_BASE, SERVER_END, SERVICE};
 use core::{
     mem::offset_of,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use program::{Registers, USER_END};
+use xorshift::Xorshift;
 
 /// First address of the programs' code and of their data.
 pub const CODE: u64 = 0x10_0000;
@@ -24,32 +25,6 @@ pub const NUCLEUS: [u64; 6] = [
     0xffff_ffff_8020_0000,
 ];
 
-/// A generator of the kind xorshift64* (Vigna, 2016).
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Starts from `seed`.
-    pub fn new(seed: u64) -> Random {
-        Random(seed.max(1))
-    }
-    /// Returns a number.
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    /// Returns a number below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 33) as usize % end.max(1)
-    }
-    /// Returns `true` once in so many cases.
-    pub fn once_in(&mut self, cases: usize) -> bool {
-        self.below(cases) == 0
-    }
-}
-
 /// Values that the threads have got and tell each other.
 #[derive(Debug)]
 pub struct Kept<const COUNT: usize>([AtomicU64; COUNT]);
@@ -59,11 +34,11 @@ impl<const COUNT: usize> Kept<COUNT> {
         Kept([const { AtomicU64::new(0) }; COUNT])
     }
     /// Keeps `value` in a random place. Returns what was there.
-    pub fn keep(&self, random: &mut Random, value: u64) -> u64 {
+    pub fn keep(&self, random: &mut Xorshift, value: u64) -> u64 {
         self.0[random.below(COUNT)].swap(value, Relaxed)
     }
     /// Returns one of the values; 0 if there is none in that place.
-    pub fn any(&self, random: &mut Random) -> u64 {
+    pub fn any(&self, random: &mut Xorshift) -> u64 {
         self.0[random.below(COUNT)].load(Relaxed)
     }
 }
@@ -85,12 +60,12 @@ struct Page([AtomicU64; 512]);
 static OWN: [Page; CONTEXTS] = [const { Page([const { AtomicU64::new(0) }; 512]) }; CONTEXTS];
 
 /// Notes a value that a call returned.
-pub fn note(random: &mut Random, value: u64) {
+pub fn note(random: &mut Xorshift, value: u64) {
     RESULTS.keep(random, value);
 }
 
 /// Returns the address of a context that stays mapped, as a rule.
-pub fn own_context(random: &mut Random) -> u64 {
+pub fn own_context(random: &mut Xorshift) -> u64 {
     context(random.below(CONTEXTS))
 }
 
@@ -120,13 +95,13 @@ pub fn rip_of(number: usize) -> u64 {
 }
 
 /// Changes one word of one context.
-pub fn spoil_context(random: &mut Random) {
+pub fn spoil_context(random: &mut Xorshift) {
     let value = word(random);
     OWN[random.below(CONTEXTS)].0[random.below(18)].store(value, Relaxed);
 }
 
 /// Returns an address of a program: near the code and data, seldom at an end of the addresses.
-pub fn program_address(random: &mut Random) -> u64 {
+pub fn program_address(random: &mut Xorshift) -> u64 {
     let page = random.below(NEAR_PAGES) as u64 * PAGE;
     match random.below(16) {
         0 => page,
@@ -139,7 +114,7 @@ pub fn program_address(random: &mut Random) -> u64 {
 }
 
 /// Returns an address of the component: of a page that it has or had, or of its image.
-pub fn own_address(random: &mut Random) -> u64 {
+pub fn own_address(random: &mut Xorshift) -> u64 {
     match random.below(4) {
         0 => own_context(random),
         1 => SERVER_BASE + random.below(64) as u64 * PAGE,
@@ -148,7 +123,7 @@ pub fn own_address(random: &mut Random) -> u64 {
 }
 
 /// Returns an address that no component has.
-fn foreign_address(random: &mut Random) -> u64 {
+fn foreign_address(random: &mut Xorshift) -> u64 {
     let offset = random.below(4096) as u64 * PAGE + random.below(2) as u64 * 8;
     match random.below(8) {
         0 => [1 << 47, 1 << 63, SERVER_END, SERVER_END - PAGE][random.below(4)],
@@ -158,7 +133,7 @@ fn foreign_address(random: &mut Random) -> u64 {
 }
 
 /// Returns any address.
-pub fn address(random: &mut Random) -> u64 {
+pub fn address(random: &mut Xorshift) -> u64 {
     match random.below(8) {
         0..=3 => own_address(random),
         4 => program_address(random),
@@ -169,12 +144,12 @@ pub fn address(random: &mut Random) -> u64 {
 }
 
 /// Returns the handle of a space, mostly.
-pub fn space(random: &mut Random) -> u64 {
+pub fn space(random: &mut Xorshift) -> u64 {
     if random.once_in(16) { handle(random) } else { SPACES.any(random) }
 }
 
 /// Returns any handle: one that a call returned, or a forged one.
-pub fn handle(random: &mut Random) -> u64 {
+pub fn handle(random: &mut Xorshift) -> u64 {
     match random.below(6) {
         0 => SPACES.any(random),
         1 => REGIONS.any(random),
@@ -186,7 +161,7 @@ pub fn handle(random: &mut Random) -> u64 {
 }
 
 /// Returns any argument of a call.
-pub fn word(random: &mut Random) -> u64 {
+pub fn word(random: &mut Xorshift) -> u64 {
     match random.below(8) {
         0 => random.below(16) as u64,
         1 => handle(random),
@@ -200,13 +175,13 @@ pub fn word(random: &mut Random) -> u64 {
 }
 
 /// Returns an instruction pointer: a piece of code, mostly.
-fn instruction(random: &mut Random) -> u64 {
+fn instruction(random: &mut Xorshift) -> u64 {
     let piece = CODE + (random.below(crate::code::PIECES) * crate::code::PIECE) as u64;
     if random.once_in(16) { word(random) } else { piece }
 }
 
 /// Returns the registers of a program. Every second set can go the fast way into the program.
-pub fn registers(random: &mut Random) -> Registers {
+pub fn registers(random: &mut Xorshift) -> Registers {
     let mut some = || match random.below(4) {
         0 => word(random),
         _ => DATA + random.below(0x8000) as u64,
