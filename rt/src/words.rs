@@ -107,6 +107,16 @@ fn sum_steps(steps: &[[AtomicU64; STEP]]) -> u64 {
     sum
 }
 
+/// Does `act` with each of `from` and its word in `to`, which is as long.
+#[inline]
+fn each_pair<T>(from: &[T], to: &[AtomicU64], act: impl Fn(&T, &AtomicU64)) {
+    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<STEP>(), to.as_chunks::<STEP>());
+    for (from, to) in from.iter().zip(to) {
+        from.iter().zip(to).for_each(|(from, to)| act(from, to));
+    }
+    from_rest.iter().zip(to_rest).for_each(|(from, to)| act(from, to));
+}
+
 /// Copies `data` into `words`. The range must be inside `words`.
 #[inline]
 pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
@@ -116,15 +126,9 @@ pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
     }
     let words = &words[(offset + first.len()) / 8..];
     let (whole, last) = data.as_chunks::<8>();
-    let store = |(data, word): (&[u8; 8], &AtomicU64)| {
+    each_pair(whole, &words[..whole.len()], |data, word| {
         word.store(u64::from_le_bytes(*data), Relaxed);
-    };
-    let (steps, rest) = words[..whole.len()].as_chunks::<STEP>();
-    let (step_data, rest_data) = whole.as_chunks::<STEP>();
-    for (data, step) in step_data.iter().zip(steps) {
-        data.iter().zip(step).for_each(store);
-    }
-    rest_data.iter().zip(rest).for_each(store);
+    });
     if !last.is_empty() {
         write_part(&words[whole.len()], 0, last);
     }
@@ -161,12 +165,7 @@ pub(crate) fn zero(words: &[AtomicU64], offset: usize, length: usize) {
 /// Copies `from` to `to`, which is as long.
 #[cfg(any(test, all(target_os = "none", skerry_process)))]
 pub(crate) fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
-    let move_one = |(from, to): (&AtomicU64, &AtomicU64)| to.store(from.load(Relaxed), Relaxed);
-    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<STEP>(), to.as_chunks::<STEP>());
-    for (from, to) in from.iter().zip(to) {
-        from.iter().zip(to).for_each(move_one);
-    }
-    from_rest.iter().zip(to_rest).for_each(move_one);
+    each_pair(from, to, |from, to| to.store(from.load(Relaxed), Relaxed));
 }
 
 fn put(word: &AtomicU64, mask: u64, bits: u64) {
