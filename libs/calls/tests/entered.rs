@@ -118,8 +118,7 @@ impl Runner {
     }
 }
 
-/// Has a thread act and another kick it once. Returns how many of the results were kicks, with those of `after`, which runs when the
-/// kick has been sent.
+/// Has a thread `act` and another kick it once. Checks that one run is answered with the kick, at the latest the first after it came.
 fn kicks(act: fn(&mut Runner, &Machine) -> usize) {
     model(move || {
         let machine = Arc::new(Machine::default());

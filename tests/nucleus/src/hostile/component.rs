@@ -89,7 +89,7 @@ skerry_hostile:
     mov r13, rax
     mov ecx, eax
     and ecx, 63
-    # What ends it or fills the log comes once where others come a thousand times.
+    # A call that ends it or fills the log comes once where others come a thousand times.
     mov rax, {seldom}
     bt rax, rcx
     jnc 8f
