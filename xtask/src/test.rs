@@ -12,7 +12,7 @@ pub mod test_net;
 mod test_user_net;
 
 use crate::{campaign::arguments, crash};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use compare::{BUSYBOX, Comparison, DEBIAN, NETWORK, PYTHON, SAMPLE, SERVICES, TOOLS};
 use harness::{
     build::{self, Features},
@@ -21,16 +21,16 @@ use harness::{
     packages,
     qemu::Config,
     shell,
-    tally::{Tally, Target},
+    tally::{self, Tally, Target},
+    watched,
 };
 use nix::sys::statvfs::statvfs;
 use pending::Pending;
 use std::{
     fs,
-    io::{self, Read},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Instant,
+    process::Command,
+    time::{Duration, Instant},
 };
 
 /// Options of `test`.
@@ -219,37 +219,49 @@ fn compared(
     Ok(())
 }
 
-/// Runs a test command to its end, under a progress line. Returns its output, whatever its status.
-fn output_of(what: &str, command: &mut Command) -> Result<String> {
+/// Longest time that a test command may write nothing: a build of a large crate on a busy machine takes some minutes.
+const QUIET: Duration = Duration::from_secs(10 * 60);
+
+/// Runs a test command to its end, under a progress line, and has `count` count its output. A program that hangs or dies is a
+/// failure, too.
+fn count_command(
+    tally: &mut Tally,
+    suite: &str,
+    command: &mut Command,
+    count: impl Fn(&mut Tally, &str),
+) -> Result<()> {
+    let ended = watched::run(command, QUIET)?;
+    let failed = tally.failed;
+    count(tally, &ended.output);
+    for hang in ended.hangs {
+        tally.count(&format!("{suite}: a program hung"), Err(hang));
+    }
+    if !ended.status.success() && tally.failed == failed {
+        let why = format!("{}\nthe command ended with {}", ended.output, ended.status);
+        tally.count(suite, Err(tally::tail(&why, tally::REPEATED_LINES)));
+    }
+    Ok(())
+}
+
+/// Runs cargo's tests `suite` under a progress line and counts them.
+fn cargo_tests(tally: &mut Tally, suite: &str, what: &str, cargo: &mut Command) -> Result<()> {
     let bar = shell::progress(what);
-    // Both streams share a pipe, so that an error's text comes where its test ran.
-    let (mut reader, writer) = io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let child = command.spawn();
-    // The pipe ends with its writers: the command holds two.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = child.with_context(|| format!("starting {:?}", command.get_program()))?;
-    let mut output = Vec::new();
-    reader.read_to_end(&mut output)?;
-    child.wait()?;
+    cargo.args(["--locked", "--no-fail-fast"]);
+    count_command(tally, suite, cargo, |tally, output| tally.count_libtest(suite, output))?;
     bar.finish_and_clear();
-    Ok(String::from_utf8_lossy(&output).into_owned())
+    Ok(())
 }
 
 fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     // All crates are built once, with the checks. The locks themselves are tested without them, too.
     let mut cargo = shell::cargo();
-    cargo.args(["test", "--workspace", "--exclude", "abi", "--features", CHECKS]);
-    cargo.args(["--locked", "--no-fail-fast"]).args(filter);
+    cargo.args(["test", "--workspace", "--exclude", "abi", "--features", CHECKS]).args(filter);
     cargo.envs(memory_folder().map(|folder| ("TMPDIR", folder)));
-    tally.count_libtest(
-        "host with lock checks",
-        &output_of("host tests with lock checks and statistics", &mut cargo)?,
-    );
+    let what = "host tests with lock checks and statistics";
+    cargo_tests(tally, "host with lock checks", what, &mut cargo)?;
     let mut cargo = shell::cargo();
-    cargo.args(["test", "-p", "sync", "-p", "rt", "--locked", "--no-fail-fast"]).args(filter);
-    tally.count_libtest("host", &output_of("host tests of the locks without checks", &mut cargo)?);
-    Ok(())
+    cargo.args(["test", "-p", "sync", "-p", "rt"]).args(filter);
+    cargo_tests(tally, "host", "host tests of the locks without checks", &mut cargo)
 }
 
 /// Returns a folder in memory for the tests' images, if the machine has one with room: each e2fsck syncs its image, which takes
@@ -265,31 +277,15 @@ fn memory_folder() -> Option<&'static Path> {
 /// The features that build the checks and statistics of the lock kit in.
 const CHECKS: &str = "sync/check,sync/statistics,rt/check,rt/statistics,vfs/check";
 
+/// The crates with models for loom.
+const MODELS: [&str; 5] = ["sync", "ipc", "handings", "shown", "calls"];
+
 fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();
-    cargo
-        .args([
-            "test",
-            "-p",
-            "sync",
-            "-p",
-            "ipc",
-            "-p",
-            "handings",
-            "-p",
-            "shown",
-            "-p",
-            "calls",
-            "--release",
-            "--locked",
-            "--no-fail-fast",
-            "--lib",
-            "--tests",
-        ])
-        .args(filter);
+    cargo.args(["test", "--release", "--lib", "--tests"]);
+    cargo.args(MODELS.iter().flat_map(|name| ["-p", name])).args(filter);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", shell::root().join("target/loom"));
-    tally.count_libtest("models", &output_of("models of locks and messages", &mut cargo)?);
-    Ok(())
+    cargo_tests(tally, "models", "models of locks and messages", &mut cargo)
 }
 
 fn suite_name(binary: &Path) -> String {
@@ -299,13 +295,18 @@ fn suite_name(binary: &Path) -> String {
 }
 
 fn abi_on_linux(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
-    for binary in abi_tests(filter)? {
+    let binaries = abi_tests(filter)?;
+    let bar = shell::progress("ABI tests on Linux");
+    for binary in binaries {
         let mut command = Command::new(&binary);
         let name = suite_name(&binary);
         command.arg("--test-threads=1").args(filter_inside(&name, filter));
-        let output = output_of("ABI tests on Linux", &mut command)?;
-        tally.count_program(&format!("linux {name}"), &output, Ok(()));
+        let suite = format!("linux {name}");
+        count_command(tally, &suite, &mut command, |tally, output| {
+            tally.count_program(&suite, output, Ok(()));
+        })?;
     }
+    bar.finish_and_clear();
     Ok(())
 }
 

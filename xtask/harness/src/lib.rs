@@ -6,7 +6,7 @@
 //! | [`build`], [`isolated`], [`link`], [`symbols`], [`plugin`] | kernels, components and programs |
 //! | [`disk`], [`debian`], [`linux`], [`selinux`] | root disks, Debian's, its cloud kernel and its policy of levels |
 //! | [`qemu`], [`accel`], [`sockets`], [`session`], [`guest`], [`until`], [`nucleus`] | machines and their sessions |
-//! | [`tally`] | results of tests |
+//! | [`tally`], [`watched`] | results of tests, commands of tests that may hang |
 //! | [`profile`] | where a guest's instructions go |
 #![forbid(unsafe_code)]
 pub mod accel;
@@ -32,3 +32,4 @@ pub mod sockets;
 pub mod symbols;
 pub mod tally;
 pub mod until;
+pub mod watched;

@@ -28,7 +28,7 @@ pub struct Tally {
 }
 
 /// Lines of a report that the closing summary repeats: a log may hold no more than the end of a run.
-const REPEATED_LINES: usize = 40;
+pub const REPEATED_LINES: usize = 40;
 /// The start of the line with the counts of a binary.
 const RESULT: &str = "test result: ";
 
@@ -95,7 +95,7 @@ impl Tally {
             }
         }
         if !seen_end {
-            self.count(suite, Err(format!("it did not end\n{}", tail(output, 40))));
+            self.count(suite, Err(format!("it did not end\n{}", tail(output, REPEATED_LINES))));
         } else if output.contains("test result: FAILED") {
             println!("FAILED in {suite}\n{}", indented(&failure_parts(output)));
             for (name, why) in &mut self.failures[reported..] {
@@ -131,7 +131,8 @@ fn head(text: &str, lines: usize) -> String {
     text.lines().take(lines).collect::<Vec<_>>().join("\n")
 }
 
-fn tail(text: &str, lines: usize) -> String {
+/// Returns the last `lines` lines of a text.
+pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
