@@ -358,7 +358,9 @@ impl<'a, K: Copy + Eq, E: Entities<K>> RunQueue<'a, K, E> {
             let turn = Turn { is_behind, is_slice_over: slice >= ROUND_ROBIN_TICKS };
             class.gives_way(other, || entity.policy().is_turn_over(turn))
         };
-        let gives_way_to = queued.filter(gives_way).map(|(_, other)| other);
+        // A thread over its share looks for one within its share on other processors, too.
+        let sunk = (class == Class::SUNK).then_some(class);
+        let gives_way_to = queued.filter(gives_way).map(|(_, other)| other).or(sunk);
         let is_lazy = gives_way_to == Some(Class::FAIR) && class == Class::FAIR;
         Tick { gives_way_to, is_lazy, is_contended: best.is_some() }
     }

@@ -209,6 +209,17 @@ fn who_uses_up_its_share_sinks_until_the_next_period() {
 }
 
 #[test]
+fn a_thread_over_its_share_gives_way_at_each_tick() {
+    let share = Arc::new(Share::new(10, 1).unwrap());
+    let world = World::with_share(&[FAIR], Some(share));
+    let mut cpu = Cpu::new(&world);
+    cpu.run(1);
+    let ways = [(); 4].map(|()| cpu.tick().gives_way_to);
+    // It may be the only thread here, but another processor may have one that is within its share.
+    assert_eq!(ways, [None, None, Some(Class::SUNK), Some(Class::SUNK)]);
+}
+
+#[test]
 fn a_woken_thread_is_put_on_the_scale_of_its_queue() {
     let world = World::new(&[FAIR; 3]);
     let (mut cpu, mut other) = (Cpu::new(&world), Cpu::new(&world));

@@ -79,7 +79,7 @@ fn switch_away(reason: Reason) {
             if !may_run(me, percpu::cpu()) {
                 return move_away(here, me);
             }
-            if here.load.queued() == 0 {
+            if here.load.queued() == 0 && !me.entity.is_over_share(|| now_ns) {
                 return here.lock.release();
             }
             here.queue().enqueue(Ref::of(me), place);
@@ -109,24 +109,36 @@ static MOVING: [AtomicPtr<Thread>; percpu::MAX_CPUS] =
 
 /// Takes the thread to run next from the queue or from another processor's queue, or else the idle thread. The lock is held.
 fn pick(here: &'static Processor) -> Ref {
-    let best = here.queue().take_best();
-    best.or_else(|| steal(here)).unwrap_or_else(|| here.queue().idle())
+    match here.queue().take_best() {
+        Some(best) if !is_over_share(best) => best,
+        None => steal(here, |_| true).unwrap_or_else(|| here.queue().idle()),
+        Some(sunk) => {
+            let Some(better) = steal(here, |thread| !is_over_share(thread)) else { return sunk };
+            here.queue().enqueue(sunk, Place::Front);
+            better
+        }
+    }
 }
 
-/// Takes a thread that waits on another processor. The lock of `here` is held.
-fn steal(here: &'static Processor) -> Option<Ref> {
+fn is_over_share(thread: Ref) -> bool {
+    thread.get().entity.is_over_share(time::now_ns)
+}
+
+/// Takes a thread that waits on another processor and that `is_wanted`. The lock of `here` is held.
+fn steal(here: &'static Processor, is_wanted: impl Fn(Ref) -> bool) -> Option<Ref> {
     let cpu = percpu::cpu();
     for other in (1..smp::online()).map(|step| (cpu + step) % smp::online()) {
         let Some(victim) = processor(other).filter(|victim| victim.load.queued() > 0) else {
             continue;
         };
         if !victim.lock.try_take() {
-            // An idle processor tries again.
+            // This processor tries again.
             percpu::this().want_reschedule();
             continue;
         }
         let to_ns = here.queue().smallest_ns();
-        let found = victim.queue().take_for(to_ns, |thread| may_run(thread.get(), cpu));
+        let accept = |thread: Ref| may_run(thread.get(), cpu) && is_wanted(thread);
+        let found = victim.queue().take_for(to_ns, accept);
         if let Some(thread) = found {
             thread.get().cpu.store(cpu as u32, Relaxed);
         }
