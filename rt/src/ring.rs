@@ -1,6 +1,6 @@
 //! Rings in a [`Region`], for all bulk traffic between components (architecture: "Messages").
 //!
-//! A [`Part`] of a region holds one ring: [`Producer`] and [`Consumer`] of `libs/sync` over it, in the worlds of the two
+//! A [`Part`] of a region holds one ring: [`Producer`] and [`Consumer`] of `libs/shared-ring` over it, in the worlds of the two
 //! parties. A party that finds the ring empty (or full) announces its wait in the ring and blocks on its [`Bell`], which the
 //! other party rings when [`Doorbell`] says so. Everything that the other party writes is checked; the most that it can do is
 //! leave a bell unrung.
@@ -16,8 +16,8 @@ use core::{
     ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering::*, fence},
 };
-use sync::ring::{CONSUMER_WAITS, PRODUCER_WAITS};
-pub use sync::ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushError, words_for};
+use shared_ring::{CONSUMER_WAITS, PRODUCER_WAITS};
+pub use shared_ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushError, words_for};
 
 /// The words of a region that hold one ring.
 #[derive(Clone, Debug)]

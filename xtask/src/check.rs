@@ -33,7 +33,7 @@ pub struct Crate {
     pub files: Vec<PathBuf>,
     /// Names of the crates it depends on, tests and build scripts left out.
     pub dependencies: Vec<String>,
-    /// Those of them that are linked into the kernel.
+    /// Those of them that are linked into the kernel; of rt, those that its kernel back end names.
     pub kernel_dependencies: Vec<String>,
 }
 
@@ -242,6 +242,10 @@ fn read_crate(root: &Path, folder: &Path) -> Result<Crate> {
         source_files(&root.join(folder).join(part), &mut files)?;
     }
     files.sort();
+    if folder == "rt" {
+        // The rest of rt is the same in every world.
+        kernel_dependencies = trusted::named_in_kernel(&files, kernel_dependencies)?;
+    }
     let name = manifest["package"]["name"].as_str().unwrap_or_default().to_owned();
     Ok(Crate { name, folder: folder.to_owned(), files, dependencies, kernel_dependencies })
 }

@@ -278,7 +278,7 @@ fn memory_folder() -> Option<&'static Path> {
 const CHECKS: &str = "sync/check,sync/statistics,rt/check,rt/statistics,vfs/check";
 
 /// The crates with models for loom.
-const MODELS: [&str; 5] = ["sync", "ipc", "handings", "shown", "calls"];
+const MODELS: [&str; 6] = ["sync", "ipc", "handings", "shared-ring", "shown", "calls"];
 
 fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();

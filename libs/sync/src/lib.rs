@@ -11,7 +11,6 @@
 //! | [`event`] | Mach's event | blocking |
 //! | [`once`] | first-use initialisation | blocking |
 //! | [`spin`] | mutual exclusion (nucleus only) | spinning |
-//! | [`ring`] | single producer, single consumer over shared words | its user's doorbell |
 //! | [`broadcast`] | none: requests from one processor to others | spinning, and answers others meanwhile |
 //! | [`samples`] | single producer, single consumer; an entry without room is lost | never |
 //!
@@ -25,12 +24,12 @@ extern crate alloc;
 #[cfg(not(loom))]
 pub(crate) mod atomic {
     pub use core::hint::spin_loop;
-    pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 #[cfg(loom)]
 pub(crate) mod atomic {
     pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 
 /// Declares `const` constructors, which loom's atomics cannot have.
@@ -58,7 +57,6 @@ pub mod event;
 pub mod mutex;
 pub mod once;
 mod platform;
-pub mod ring;
 pub mod rwlock;
 pub mod samples;
 pub mod spin;

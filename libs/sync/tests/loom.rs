@@ -6,19 +6,14 @@
 use loom::{
     cell::UnsafeCell,
     sync::atomic::{
-        AtomicBool, AtomicU32, AtomicU64,
+        AtomicBool, AtomicU32,
         Ordering::{Acquire, Relaxed, Release},
     },
     thread::{self, Thread},
 };
 use std::sync::Arc;
 use sync::{
-    Outcome, Platform, Sleep,
-    broadcast::Broadcast,
-    class::LockClass,
-    event::RawEvent,
-    mutex, once,
-    ring::{Consumer, Doorbell, Producer, PushError, words_for},
+    Outcome, Platform, Sleep, broadcast::Broadcast, class::LockClass, event::RawEvent, mutex, once,
     rwlock,
 };
 
@@ -385,71 +380,6 @@ fn a_failed_maker_lets_the_next_one_try() {
         });
         assert_eq!(once.get_or_init(|| 5), &5);
         failing.join().unwrap();
-    });
-}
-
-/// Memory of a ring, and an event as doorbell in each direction.
-struct RingRig {
-    words: Vec<AtomicU64>,
-    entries: Event,
-    room: Event,
-}
-
-fn send(rig: &RingRig, count: u32) {
-    let mut producer = Producer::<_, [u32; 3]>::new(&rig.words[..]).unwrap();
-    for number in 0..count {
-        loop {
-            let ticket = rig.room.ticket();
-            match producer.push(&[number; 3]) {
-                Ok(Doorbell::Ring) => {
-                    rig.entries.signal();
-                }
-                Ok(Doorbell::Silent) => {}
-                Err(PushError::Corrupt) => unreachable!(),
-                Err(PushError::Full) => {
-                    if producer.wait_begins().unwrap() {
-                        rig.room.wait(ticket, None);
-                    }
-                    continue;
-                }
-            }
-            break;
-        }
-    }
-}
-
-fn receive(rig: &RingRig, count: u32) {
-    let mut consumer = Consumer::<_, [u32; 3]>::new(&rig.words[..]).unwrap();
-    for number in 0..count {
-        loop {
-            let ticket = rig.entries.ticket();
-            match consumer.pop().unwrap() {
-                Some((entry, doorbell)) => {
-                    assert_eq!(entry, [number; 3]);
-                    if doorbell == Doorbell::Ring {
-                        rig.room.signal();
-                    }
-                    break;
-                }
-                None => {
-                    if consumer.wait_begins().unwrap() {
-                        rig.entries.wait(ticket, None);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_ring_delivers_in_order_and_no_doorbell_is_lost() {
-    model(|| {
-        let words = (0..words_for::<[u32; 3]>(1)).map(|_| AtomicU64::new(0)).collect();
-        let rig = Arc::new(RingRig { words, entries: Event::new(), room: Event::new() });
-        let other = rig.clone();
-        let sender = thread::spawn(move || send(&other, 2));
-        receive(&rig, 2);
-        sender.join().unwrap();
     });
 }
 

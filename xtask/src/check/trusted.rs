@@ -1,10 +1,12 @@
 //! The trusted base: the code in ring 0 on which the isolation of every component depends.
 //!
 //! It is the nucleus, rt's kernel back end, and each library of the workspace that these two link, directly or not. Two
-//! limits hold: one for the first two together, one for all. A third holds for the monitor, which decides who may access what. Crates from outside are named and not counted. The rest of rt
-//! is the same in every world: components link it, and it does not count either.
+//! limits hold: one for the first two together, one for all. A third holds for the monitor, which decides who may access what.
+//! Crates from outside are named and not counted. The rest of rt is the same in every world: components link it, and neither it
+//! nor a library that it alone names counts.
 use super::{Crate, count::Counts};
-use std::collections::BTreeSet;
+use anyhow::Result;
+use std::{collections::BTreeSet, fs, io, path::PathBuf};
 
 /// The greatest number of lines of code of the nucleus and rt's kernel back end together.
 const KERNEL_MAX: usize = 10_000;
@@ -74,7 +76,22 @@ fn kernel_part<'a>(one: &'a Crate, counts: &Counts) -> Option<Part<'a>> {
     }
 }
 
-/// The names of the libraries that the nucleus and rt link into the kernel, and of the crates from outside.
+/// Returns those of rt's `dependencies` that the files of its kernel back end, among `files`, name.
+///
+/// # Errors
+/// Fails if a file cannot be read.
+pub fn named_in_kernel(files: &[PathBuf], dependencies: Vec<String>) -> Result<Vec<String>> {
+    let is_kernels = |file: &&PathBuf| file.components().any(|part| part.as_os_str() == "kernel");
+    let texts: Vec<String> =
+        files.iter().filter(is_kernels).map(fs::read_to_string).collect::<io::Result<_>>()?;
+    let is_named = |name: &String| {
+        let path = format!("{}::", name.replace('-', "_"));
+        texts.iter().any(|text| text.contains(&path))
+    };
+    Ok(dependencies.into_iter().filter(is_named).collect())
+}
+
+/// The names of the libraries that the nucleus and rt's kernel back end link into the kernel, and of the crates from outside.
 fn linked<'a>(rows: &[(&'a Crate, Counts)]) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let (mut libraries, mut outside) = (BTreeSet::new(), BTreeSet::new());
     let mut pending = vec!["nucleus", "rt"];

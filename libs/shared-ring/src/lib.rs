@@ -10,8 +10,14 @@
 //! of its own count. Counts have 64 bits and do not wrap. A party that finds the ring full (or empty) announces that it
 //! waits, looks again, and only then blocks by the means of its world; [`Doorbell`] tells the other party when it must
 //! wake it.
-use crate::atomic::{AtomicU64, Ordering::*, fence};
-use core::marker::PhantomData;
+#![cfg_attr(not(any(test, loom)), no_std)]
+#![forbid(unsafe_code)]
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, fence};
+use core::{marker::PhantomData, sync::atomic::Ordering::*};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, fence};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const WRITTEN: usize = 0;
