@@ -16,7 +16,7 @@ use core::{
     ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering::*, fence},
 };
-use shared_ring::{CONSUMER_WAITS, PRODUCER_WAITS};
+use shared_ring::{CONSUMER_WAITS, PRODUCER_WAITS, WAITS};
 pub use shared_ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushError, words_for};
 
 /// The words of a region that hold one ring.
@@ -70,18 +70,27 @@ pub struct Bell {
 impl Bell {
     /// Blocks until the bell is rung, after the wait was announced (`wait_begins`), or until the deadline. It may return early.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
-        // If the bell was rung before this, the thread need not enter the nucleus.
+        self.wait_while(WAITS, deadline)
+    }
+    /// Blocks while the word is that of an announced wait or `noted`. If the bell was rung before this, the thread need not enter
+    /// the nucleus.
+    fn wait_while(&self, noted: u64, deadline: Option<Instant>) -> Woken {
         match self.region.words().get(self.word).map(|word| word.load(Acquire)) {
-            Some(0) | None => Woken::Signalled,
-            Some(value) => self.region.wait(self.word, value as u32, deadline),
+            Some(value) if value == WAITS || value == noted => {
+                self.region.wait(self.word, value as u32, deadline)
+            }
+            _ => Woken::Signalled,
         }
     }
-    /// Takes notice of a ring. [`Bell::wait`] blocks after this even if nobody announces a wait.
+    /// Notes that the thread of `note` looks, so that it blocks after that even if nobody announces a wait.
     #[cfg(not(all(target_os = "none", not(skerry_process))))]
-    fn take_ring(&self) {
+    fn take_ring(&self, note: u64) {
         if let Some(word) = self.region.words().get(self.word) {
-            // A thread that has announced a wait since then is not disturbed.
-            let _ = word.compare_exchange(0, HEARD, SeqCst, Relaxed);
+            let value = word.load(Acquire);
+            // A thread that has announced a wait is not disturbed. If the word changes meanwhile, the thread looks once more.
+            if value != WAITS {
+                let _ = word.compare_exchange(value, note, SeqCst, Relaxed);
+            }
         }
     }
     /// Wakes the party that waits or is about to. The other party calls it if [`Doorbell::Ring`] says so. Other callers may
@@ -122,11 +131,8 @@ impl Bell {
     }
 }
 
-/// The value of a bell's word once its thread goes to look. The other party need not ring: no wait is announced.
-#[cfg(not(all(target_os = "none", not(skerry_process))))]
-const HEARD: u64 = 2;
-
-/// Attends a bell with a thread of its own.
+/// Attends a bell with a thread of its own. The thread stores a number of its own in the bell's word before it looks: the other
+/// party need not ring then, and a thread that finds another's number knows that it may have missed a ring.
 #[cfg(not(all(target_os = "none", not(skerry_process))))]
 pub(crate) fn handle_by_thread(
     bell: Bell,
@@ -134,10 +140,12 @@ pub(crate) fn handle_by_thread(
     policy: Policy,
     handler: WakeHandler,
 ) -> Result<(), NoMemory> {
+    static NOTES: AtomicU64 = AtomicU64::new(WAITS);
+    let note = NOTES.fetch_add(1, Relaxed) + 1;
     let serve = move || loop {
-        bell.take_ring();
+        bell.take_ring(note);
         handler();
-        bell.wait(None);
+        bell.wait_while(note, None);
     };
     crate::thread::spawn(name, policy, serve).map(drop)
 }

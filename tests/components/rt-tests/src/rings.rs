@@ -12,7 +12,8 @@ use rt::{
 
 pub(crate) const TESTS: &[Test] = &[
     ("entries come in order whoever waits for the other", order),
-    ("a handler sees what was pushed before it came and after", handled),
+    ("a handler sees what was pushed before it came and after", || handled_beside(0)),
+    ("a handler misses no ring that other threads hear, too", || handled_beside(2)),
     ("a handler that announces no wait does not loop", handled_without_announcement),
 ];
 
@@ -89,7 +90,8 @@ fn handled_without_announcement() {
     assert!(calls <= 2 * RINGS, "{calls} calls for {RINGS} rings");
 }
 
-fn handled() {
+/// Entries are taken by a handler when the bell is rung, while `others` attend the same bell and do nothing.
+fn handled_beside(others: usize) {
     let region = Region::new(4096).unwrap();
     let part = Part::of(&region, 0, words_for::<u64>(4)).unwrap();
     let consumer = Mutex::new(&CONSUMER, Consumer::<_, u64>::new(part.clone()).unwrap());
@@ -111,6 +113,9 @@ fn handled() {
         }
     };
     bell.set_handler("handler", Policy::Fair { nice: 0 }, handler).unwrap();
+    for _ in 0..others {
+        bell.set_handler("other", Policy::Fair { nice: 0 }, || ()).unwrap();
+    }
     for number in 1..1_000 {
         loop {
             let ticket = heard.1.ticket();
