@@ -12,9 +12,13 @@ use crate::{
     world,
 };
 use core::ops::Range;
+use program::Page;
 pub use program::{
     Access, Bases, CloneMode, Fault, Protection, Registers, Trap, USER_END, Unshared,
 };
+
+#[cfg(all(target_os = "none", skerry_process))]
+use world::user::each_page;
 
 /// Page tables that mapping one page may need besides the root.
 const TABLES_OF_A_PAGE: usize = 3;
@@ -66,6 +70,52 @@ pub struct Mapping {
     pub is_dirty: bool,
     /// The page is a part of a large page.
     pub is_large: bool,
+}
+
+impl Mapping {
+    fn of((page, references): (Page, u32)) -> Mapping {
+        Mapping {
+            id: FrameId(page.frame),
+            references,
+            protection: page.protection,
+            is_accessed: page.is_accessed,
+            is_dirty: page.is_dirty,
+            is_large: page.is_large,
+        }
+    }
+}
+
+/// Pages that [`Space::each_page`] looks at in one step.
+pub const PAGES_MAX: usize = 16;
+
+/// Calls `visit` with the address of each present page, the page, and the number of references to its frame. In these worlds a
+/// look at a page is a plain call.
+#[cfg(not(all(target_os = "none", skerry_process)))]
+fn each_page(
+    space: &world::user::SpaceHandle,
+    start: u64,
+    end: u64,
+    visit: &mut dyn FnMut(u64, (Page, u32)) -> bool,
+) {
+    let mut at = start;
+    while at < end {
+        let (mut found, mut count) = ([0; PAGES_MAX], 0);
+        space.each_present(at, end, |address| {
+            found[count] = address;
+            count += 1;
+            count < PAGES_MAX
+        });
+        for &address in &found[..count] {
+            let page = world::user::space_query(space, address);
+            if page.is_some_and(|page| !visit(address, page)) {
+                return;
+            }
+        }
+        at = found
+            .last()
+            .filter(|_| count == PAGES_MAX)
+            .map_or(end, |last| last + PAGE_BYTES as u64);
+    }
 }
 
 /// An address space for a program; destroyed (every page unmapped) when dropped.
@@ -165,15 +215,13 @@ impl Space {
     }
     /// Returns the present page at `address`, if there is one.
     pub fn query(&self, address: u64) -> Option<Mapping> {
-        let (page, references) = world::user::space_query(&self.0, address)?;
-        Some(Mapping {
-            id: FrameId(page.frame),
-            references,
-            protection: page.protection,
-            is_accessed: page.is_accessed,
-            is_dirty: page.is_dirty,
-            is_large: page.is_large,
-        })
+        world::user::space_query(&self.0, address).map(Mapping::of)
+    }
+    /// Calls `visit` with the address of each page present from `start` on, before `end`, and the page, as long as it returns
+    /// `true`. Up to [`PAGES_MAX`] are looked at in one step.
+    pub fn each_page(&self, start: u64, end: u64, mut visit: impl FnMut(u64, Mapping) -> bool) {
+        let visit = &mut |address, found| visit(address, Mapping::of(found));
+        each_page(&self.0, start, end, visit);
     }
     /// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it returns `true`.
     ///

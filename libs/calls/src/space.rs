@@ -9,7 +9,7 @@ use program::{Access, CloneMode, Page, Protection, Registers, Trap, USER_END};
 
 /// Answer of [`Call::Run`](crate::Call) in rax: the program made a system call.
 pub const RUN_SYSCALL: u64 = 0x100;
-/// The greatest number of pages of an [`SpaceOperation::Map`], and of addresses of an [`SpaceOperation::Present`].
+/// The greatest number of pages of an [`SpaceOperation::Map`], [`SpaceOperation::Present`] or [`SpaceOperation::Pages`].
 pub const PAGE_LIST_MAX: usize = 64;
 /// The greatest number of entries of a table of fix-ups.
 pub const FIXUPS_MAX: usize = 64;
@@ -40,6 +40,9 @@ pub enum SpaceOperation {
     Query(u64),
     /// (start, end, list, count) -> (count): writes the addresses of present pages to the list.
     Present(u64, u64, u64, usize),
+    /// (start, end, list, count) -> (count): looks at present pages. Writes three words of each to the list: its address, the words
+    /// of the page, the references.
+    Pages(u64, u64, u64, usize),
     /// (address, own address, bytes, 1 to the space, 0 from it) -> (bytes): copies as far as both are present.
     Copy(u64, u64, u64, Access),
     /// (address, old, new) -> (value found): compares and exchanges a word of 32 bits.
@@ -71,6 +74,7 @@ pub mod number {
     pub const COUNTS: u64 = 12;
     pub const ENTER: u64 = 13;
     pub const OWN_PAGE: u64 = 14;
+    pub const PAGES: u64 = 15;
 }
 
 fn protection(word: u64) -> Result<Protection, Status> {
@@ -113,13 +117,15 @@ impl SpaceOperation {
             | number::UNMAP
             | number::PROTECT
             | number::CLONE
-            | number::PRESENT => {
+            | number::PRESENT
+            | number::PAGES => {
                 let (start, end) = pages()?;
                 match number {
                     number::MAP_ZEROED => SpaceOperation::MapZeroed(start, end, protection(third)?),
                     number::UNMAP => SpaceOperation::Unmap(start, end),
                     number::PROTECT => SpaceOperation::Protect(start, end, protection(third)?),
                     number::CLONE => SpaceOperation::Clone(start, end, third, mode(fourth)),
+                    number::PAGES => SpaceOperation::Pages(start, end, third, listed(fourth)?),
                     _ => SpaceOperation::Present(start, end, third, listed(fourth)?),
                 }
             }

@@ -191,7 +191,10 @@ impl Domain {
                 return look_at(space, address);
             }
             SpaceOperation::Present(start, end, list, count) => {
-                self.list_present(space, (start, end), list, count)?
+                self.list_pages::<1>(space, (start, end), list, count)?
+            }
+            SpaceOperation::Pages(start, end, list, count) => {
+                self.list_pages::<3>(space, (start, end), list, count)?
             }
             SpaceOperation::Copy(address, own, bytes, access) => {
                 let own = (&**self.space.inner(), own);
@@ -268,22 +271,29 @@ impl Domain {
         Ok(addresses)
     }
 
-    fn list_present(
+    /// Writes so many words of each present page to the list: its address, its words, the references to it.
+    fn list_pages<const WORDS: usize>(
         &self,
         space: &Space,
         (start, end): (u64, u64),
         list: u64,
         count: usize,
     ) -> Result<usize, Status> {
-        let (mut found, mut number) = ([[0; 8]; PAGE_LIST_MAX], 0);
+        let (mut found, mut number) = ([[[0; 8]; WORDS]; PAGE_LIST_MAX], 0);
         if count > 0 {
             space.each_present(start, end, |address| {
-                found[number] = address.to_le_bytes();
+                found[number][0] = address.to_le_bytes();
                 number += 1;
                 number < count
             });
         }
-        self.space.write(list, found[..number].as_flattened())?;
+        for entry in &mut found[..number] {
+            let Some((address, words @ [_, ..])) = entry.split_first_mut() else { break };
+            // All are zero if the page was unmapped meanwhile.
+            let seen = look_at(space, u64::from_le_bytes(*address)).unwrap_or_default();
+            words.iter_mut().zip(seen).for_each(|(word, seen)| *word = seen.to_le_bytes());
+        }
+        self.space.write(list, found[..number].as_flattened().as_flattened())?;
         Ok(number)
     }
 

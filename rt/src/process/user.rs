@@ -11,7 +11,7 @@ use super::{
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::Frame,
-    user::{Access, CloneMode, Context, Fault, Protection, Trap, USER_END, Unshared},
+    user::{Access, CloneMode, Context, Fault, PAGES_MAX, Protection, Trap, USER_END, Unshared},
 };
 use calls::{
     Call, NO_HANDLE, RUN, Status,
@@ -83,12 +83,13 @@ impl SpaceHandle {
         Ok(SpaceHandle(Handle(space)))
     }
 
-    /// Does an operation. Only `COPY` changes memory of this component: that of which its caller gave the address.
+    /// Does an operation. Only `COPY`, `PRESENT` and `PAGES` change memory of this component: that of which the
+    /// caller gave the address.
     #[inline]
     fn ask(&self, operation: u64, arguments: [u64; 4]) -> Result<[u64; 3], Status> {
         let [first, second, third, fourth] = arguments;
         let all = [self.0.0, operation, first, second, third, fourth];
-        // SAFETY: the nucleus reads lists that are borrowed here; the memory that `access_remotely` gives is its callers'.
+        // SAFETY: the nucleus reads and writes lists that are borrowed here; the memory that `access_remotely` gives is its callers'.
         unsafe { ask_with_memory(Call::Space, &all) }
     }
 
@@ -423,11 +424,39 @@ pub(crate) fn space_map(
 /// references to the frame.
 pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<(Page, u32)> {
     let [word, references, _] = space.ask(number::QUERY, [address, 0, 0, 0]).ok()?;
+    Some(known_page(word, references))
+}
+
+/// Returns the page of the word that the nucleus gave, with the number by which this component knows its frame.
+fn known_page(word: u64, references: u64) -> (Page, u32) {
     let page = page_of(word);
-    Some(match pools::shown_as(page.frame) {
+    match pools::shown_as(page.frame) {
         Some(frame) => (Page { frame, ..page }, pools::frame_references(frame)),
         None => (page, references as u32),
-    })
+    }
+}
+
+pub(crate) fn each_page(
+    space: &SpaceHandle,
+    start: u64,
+    end: u64,
+    visit: &mut dyn FnMut(u64, (Page, u32)) -> bool,
+) {
+    let mut list = [[0u64; 3]; PAGES_MAX];
+    let mut at = start;
+    while at < end {
+        let arguments = [at, end, list.as_mut_ptr() as u64, list.len() as u64];
+        let Ok([found, ..]) = space.ask(number::PAGES, arguments) else { return };
+        let found = list.get(..found as usize).unwrap_or_default();
+        // Of a page that was unmapped meanwhile, the other words are zero.
+        let mut present = found.iter().filter(|[_, word, _]| *word != 0);
+        let goes_on = present
+            .all(|&[address, word, references]| visit(address, known_page(word, references)));
+        if !goes_on || found.len() < PAGES_MAX {
+            return;
+        }
+        at = found.last().map_or(end, |[last, ..]| last + PAGE_BYTES as u64);
+    }
 }
 
 /// Returns the number of the page of this component's memory at `address`, and the number of references to it.

@@ -6,7 +6,7 @@ use super::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{ops::Range, sync::atomic::Ordering};
-use rt::user::{Access, Mapping, Protection};
+use rt::user::{Access, Mapping, PAGES_MAX, Protection};
 use vfs::{Errno, OpenFile, file::Mappable};
 
 /// Sizes of an address space, in pages.
@@ -281,24 +281,26 @@ impl AddressSpace {
         range: Range<u64>,
         take: &mut impl FnMut(&PresentPage),
     ) {
-        const ROUND_PAGES: usize = 32;
         let mut at = range.start;
         while at < range.end {
-            let (mut found, mut count) = ([0; ROUND_PAGES], 0);
-            self.space.each_present(at, range.end, |address| {
-                if let Some(place) = found.get_mut(count) {
-                    *place = address;
+            let (mut found, mut addresses, mut count) =
+                ([const { None }; PAGES_MAX], [0; PAGES_MAX], 0);
+            self.space.each_page(at, range.end, |address, mapping| {
+                if let Some((page, place)) = found.get_mut(count).zip(addresses.get_mut(count)) {
+                    (*page, *place) = (Some(mapping), address);
                     count += 1;
                 }
-                count < ROUND_PAGES
+                count < PAGES_MAX
             });
-            let found = found.get(..count).unwrap_or_default();
-            at =
-                found.last().filter(|_| count == ROUND_PAGES).map_or(range.end, |last| last + PAGE);
-            let mut own = [None; ROUND_PAGES];
-            region.object_frames(found, &mut own);
-            for (&address, own) in found.iter().zip(own) {
-                let Some(mapping) = self.space.query(address) else { continue };
+            let addresses = addresses.get(..count).unwrap_or_default();
+            at = match addresses.last() {
+                Some(last) if count == PAGES_MAX => last + PAGE,
+                _ => range.end,
+            };
+            let mut own = [None; PAGES_MAX];
+            region.object_frames(addresses, &mut own);
+            for ((&address, mapping), own) in addresses.iter().zip(found).zip(own) {
+                let Some(mapping) = mapping else { continue };
                 let is_of_object = own == Some(mapping.id);
                 // One reference is the object's.
                 let mappers = mapping.references.saturating_sub(is_of_object.into()).max(1);

@@ -122,7 +122,7 @@ impl Actor {
     /// Does an operation on a space, mostly with arguments of the right kind.
     fn change_space(&mut self) {
         let space = draw::space(&mut self.random);
-        let operation = self.random.below(16) as u64;
+        let operation = self.random.below(17) as u64;
         let protection = if self.random.once_in(16) {
             draw::word(&mut self.random)
         } else {
@@ -140,7 +140,7 @@ impl Actor {
             }
             number::MOVE => [start, end, near, 0],
             number::MAKE_WRITABLE => [near, protection, 0, 0],
-            number::PRESENT => [start, end, list, count],
+            number::PRESENT | number::PAGES => [start, end, list, count],
             number::COPY => [
                 draw::address(&mut self.random),
                 draw::address(&mut self.random),
