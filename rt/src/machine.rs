@@ -11,7 +11,7 @@
 //! ENTROPY   four words                    -
 //! RUNNABLE  -                             number of threads
 //! THREADS   -                             -                         the threads are logged
-//! SNAPSHOT  subject                       bytes                     of a copy that the server keeps until the next
+//! SNAPSHOT  subject                       bytes, then the first 504 of a copy that the server keeps until the next
 //! READ      first byte                    up to 504 bytes of the copy
 //! RING      - (a region goes along)       -
 //! SAMPLE    period in nanoseconds         -                         into the rings that came since the last
@@ -187,7 +187,8 @@ impl<P: Fn(Action)> Server<P> {
                         packed
                     }
                 };
-                return [self.copy.0.len() as u64].into();
+                let length = self.copy.0.len() as u64;
+                return core::iter::once(length).chain(part(&self.copy.0, 0)).collect();
             }
             READ => return part(&self.copy.0, first).collect(),
             RING => {
@@ -283,14 +284,19 @@ mod client {
     /// Returns a copy of a subject's bytes.
     fn copy(subject: u64) -> Vec<u8> {
         let at = machine().lock();
-        let length = ask(&at, SNAPSHOT, &[subject], None).words().first().copied().unwrap_or(0);
+        let answer = ask(&at, SNAPSHOT, &[subject], None);
+        let Some((&length, head)) = answer.words().split_first() else { return Vec::new() };
         let mut bytes = Vec::new();
+        let take = |words: &[u64], bytes: &mut Vec<u8>| {
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        };
+        take(head, &mut bytes);
         while (bytes.len() as u64) < length {
             let answer = ask(&at, READ, &[bytes.len() as u64], None);
             if answer.words().is_empty() {
                 break;
             }
-            bytes.extend(answer.words().iter().flat_map(|word| word.to_le_bytes()));
+            take(answer.words(), &mut bytes);
         }
         bytes.truncate(length as usize);
         bytes
@@ -396,10 +402,11 @@ mod tests {
         let mut message = Message::new(SNAPSHOT);
         assert!(message.push(OBJECTS));
         client.call(&mut message, None).unwrap();
-        let length = message.words()[0];
-        let mut message = Message::new(READ);
-        assert!(message.push(0));
-        client.call(&mut message, None).unwrap();
-        assert_eq!(message.words().len() as u64 * 8, length);
+        let (length, head) = message.words().split_first().unwrap();
+        assert_eq!(head.len() as u64 * 8, *length);
+        let mut read = Message::new(READ);
+        assert!(read.push(0));
+        client.call(&mut read, None).unwrap();
+        assert_eq!(read.words(), head);
     }
 }
