@@ -57,8 +57,12 @@ impl Inet {
     }
 }
 
-/// Takes a segment of no connection. `iss` is the initial sequence number that TIME-WAIT chose for a new one.
+/// Takes a segment of no connection. `iss` is the initial sequence number that TIME-WAIT chose for a new one. A successor that does
+/// not have all sockets of its predecessor yet drops the segment: the connection may come, and the peer sends again.
 pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>, iss: Option<u32>) {
+    if inet.stack().lacks_sockets() {
+        return passage.recycle(arrival);
+    }
     let flow = &arrival.flow;
     let end = (address(flow.local), flow.local_port);
     let hash = arrival.hash.unwrap_or_else(|| inet.streams().flows.hash(flow));
@@ -68,12 +72,9 @@ pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>,
     }
 }
 
-/// Answers a segment of no connection by a reset. A successor that does not have all sockets of its predecessor yet drops it: the
-/// connection may come, and the peer sends again.
+/// Answers a segment of no connection by a reset.
 pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>) {
-    if !inet.stack().lacks_sockets()
-        && let Some(reset) = arrival.segment.reset_reply()
-    {
+    if let Some(reset) = arrival.segment.reset_reply() {
         let ends = (&arrival.flow, arrival.interface);
         send_bare(inet, passage, ends, &StreamOptions::default(), reset);
     }

@@ -133,26 +133,38 @@ fn a_listener_and_a_connect_under_way_go_on() {
     }
 }
 
-#[test]
-fn a_write_before_the_other_end_is_there_again_resets_nothing() {
+/// The other end of an early write is not there yet; its listener may be.
+fn write_before_the_other_end(is_listening: bool) {
     let mut pair = Pair::new(1, Weather::default());
     let server = Server::new(&pair.hosts[0].inet, "127.0.0.1:80", 5);
     let mut client = pair.hosts[0].connect("127.0.0.1:80");
     let mut child = server.accept().unwrap();
     let old = pair.replace(0);
     let new = pair.hosts[0].inet.clone();
-    let again = |program: &mut Program, port| {
-        let known = KeptStream { port, ..kept(program) };
-        program.socket = new.restore_stream(program.stream.clone(), known, None).unwrap();
+    let again = |program: &Program, known, acceptor| {
+        new.restore_stream(program.stream.clone(), known, acceptor).unwrap()
     };
-    again(&mut client, KeptPort::Chosen);
+    let known = KeptStream { port: KeptPort::Chosen, ..kept(&client) };
+    client.socket = again(&client, known, None);
+    let listener = is_listening.then(|| {
+        let listening = Some(KeptListening { backlog: 5, waiting: Vec::new() });
+        let known = KeptStream { listening, port: KeptPort::Named, ..kept(&server.program) };
+        again(&server.program, known, Some(server.accepting.clone()))
+    });
     client.write(b"early");
-    again(&mut child, KeptPort::Inherited);
+    let known = KeptStream { port: KeptPort::Inherited, ..kept(&child) };
+    child.socket = again(&child, known, None);
     drop(old);
     new.go_on();
     assert!(pair.until(60, |_| child.stream.readable() == 5));
     assert_eq!(child.read(100), b"early");
     assert_eq!((client.stream.take_error(), child.stream.take_error()), (None, None));
+    drop(listener);
+}
+
+#[test]
+fn a_write_before_the_other_end_is_there_again_resets_nothing() {
+    [false, true].into_iter().for_each(write_before_the_other_end);
 }
 
 #[test]
