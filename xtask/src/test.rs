@@ -44,7 +44,7 @@ pub struct Options {
     /// The suites that are long, too
     #[arg(long)]
     pub long: bool,
-    /// On systems/NAME.toml alone [default: `default`; the ABI and system tests on `monolith`, and the ABI tests on `mls`, each on one machine]
+    /// On systems/NAME.toml alone, on each machine [default: `default`, and the ABI tests on `mls`, on one machine; with --long `default` on each machine, and the ABI and system tests on `monolith` on one]
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
 }
@@ -70,7 +70,17 @@ impl Options {
         let target = |system: &str, is_short| Target { system: system.to_owned(), is_short };
         match &self.system {
             Some(system) => vec![target(system, false)],
-            None => vec![target("default", false), target("monolith", true)],
+            None if self.long => vec![target("default", false), target("monolith", true)],
+            None => vec![target("default", false)],
+        }
+    }
+
+    /// Returns the numbers of processors with which the ABI tests run on a target.
+    fn processors(&self, target: &Target) -> &'static [u32] {
+        match target.system.as_str() {
+            _ if !target.is_short && (self.long || self.system.is_some()) => &[2, 1, 4],
+            noninterference::SYSTEM if target.is_short => &[1],
+            _ => &[2],
         }
     }
 }
@@ -86,7 +96,7 @@ pub enum Suite {
     Nucleus,
     /// The ABI tests on the host's Linux
     Linux,
-    /// The same binaries on Skerry with 1, 2 and 4 processors
+    /// The same binaries on Skerry with 2 processors, and with 1 on the system with labels; with 1, 2 and 4 with --long or --system
     Abi,
     /// Whole boots
     System,
@@ -155,7 +165,7 @@ pub fn run(options: &Options) -> Result<u8> {
             Suite::Linux => abi_on_linux(&mut tally, filter)?,
             Suite::Abi => {
                 for target in targets.iter().chain(&options.labelled()) {
-                    abi_on_skerry(&mut tally, target, filter)?;
+                    abi_on_skerry(&mut tally, target, options.processors(target), filter)?;
                 }
             }
             Suite::System => {
@@ -347,7 +357,12 @@ fn abi_image(filter: Option<&str>) -> Result<(PathBuf, Vec<String>)> {
     Ok((image, names))
 }
 
-fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+fn abi_on_skerry(
+    tally: &mut Tally,
+    target: &Target,
+    processors: &[u32],
+    filter: Option<&str>,
+) -> Result<()> {
     let system = &target.system;
     // On the system with a monitor the kernel looks for forbidden flows, too.
     let is_instrumented = system == noninterference::SYSTEM;
@@ -355,11 +370,8 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
     let (image, names) = abi_image(filter)?;
     let pending = Pending::read()?;
     println!("x: {} tests that Skerry does not pass yet are left out", pending.count());
-    let boots: Vec<(u32, &String)> = target
-        .some(&[2, 1, 4])
-        .iter()
-        .flat_map(|&cpus| names.iter().map(move |name| (cpus, name)))
-        .collect();
+    let boots: Vec<(u32, &String)> =
+        processors.iter().flat_map(|&cpus| names.iter().map(move |name| (cpus, name))).collect();
     let bar = shell::progress(&format!("ABI tests on Skerry ({system})"));
     let boot = |_, &(cpus, name): &(u32, &String)| {
         bar.set_message(format!("ABI tests ({name}) on Skerry ({system}, processors: {cpus})"));
