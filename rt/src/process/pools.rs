@@ -61,6 +61,8 @@ static TABLE: [AtomicUsize; POOLS] = [const { AtomicUsize::new(0) }; POOLS];
 /// Addresses of the pools' pages: those of the pools, except for a run ([`super::runs`]); 0 for none.
 static PAGES: [AtomicUsize; POOLS] = [const { AtomicUsize::new(0) }; POOLS];
 static LISTS: Mutex<Lists> = Mutex::new(&POOLS_CLASS, Lists { first: NONE, empty: 0 });
+/// No pool had this index yet, or one behind it.
+static END: AtomicUsize = AtomicUsize::new(0);
 /// Frames of all pools, and those of them that are free.
 static FRAMES: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
@@ -286,6 +288,7 @@ fn enter(index: u16, address: usize, first: usize) -> Result<&'static Pool, NoMe
     let place = usize::from(index);
     PAGES.get(place).ok_or(NoMemory)?.store(first, Release);
     TABLE.get(place).ok_or(NoMemory)?.store(address, Release);
+    END.fetch_max(place + 1, Relaxed);
     pool(index).ok_or(NoMemory)
 }
 
@@ -420,6 +423,12 @@ pub(crate) fn frame_references(frame: u32) -> u32 {
     }
 }
 
+/// Returns the number of references to an own frame that was shown. The nucleus counted `counted` just now.
+pub(super) fn references_beside(frame: u32, counted: u32) -> u32 {
+    let (uses, page) = uses(frame);
+    uses.references(page) + counted.saturating_sub(REGION_REFERENCES)
+}
+
 /// Returns the memory of an own frame to which the caller has the only reference.
 pub(crate) fn frame_exclusive(frame: &mut crate::memory::Frame) -> Option<&mut [u8; PAGE_BYTES]> {
     let number = frame.id().0;
@@ -505,7 +514,7 @@ pub(super) fn nucleus_number(frame: u32) -> Option<u32> {
 pub(super) fn shown_as(number: u32) -> Option<u32> {
     // No pool is unmapped meanwhile.
     let _lists = LISTS.lock();
-    (0..POOLS as u16).find_map(|index| {
+    (0..END.load(Relaxed) as u16).find_map(|index| {
         let pool = pool(index)?;
         let page = number.wrapping_sub(pool.number.load(Relaxed));
         let is_here = pool.number.load(Relaxed) != 0 && page < u32::from(pool.pages.load(Relaxed));
@@ -527,7 +536,7 @@ impl Lists {
         if before == 0 {
             return false;
         }
-        for index in 0..POOLS as u16 {
+        for index in 0..END.load(Relaxed) as u16 {
             let Some(pool) = pool(index) else { continue };
             for page in 0..pool.pages.load(Relaxed) {
                 let frame = number(index, page);

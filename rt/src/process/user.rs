@@ -429,10 +429,10 @@ pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<(Page, u3
 
 /// Returns the page of the word that the nucleus gave, with the number by which this component knows its frame.
 fn known_page(word: u64, references: u64) -> (Page, u32) {
-    let page = page_of(word);
+    let (page, references) = (page_of(word), references as u32);
     match pools::shown_as(page.frame) {
-        Some(frame) => (Page { frame, ..page }, pools::frame_references(frame)),
-        None => (page, references as u32),
+        Some(frame) => (Page { frame, ..page }, pools::references_beside(frame, references)),
+        None => (page, references),
     }
 }
 
