@@ -220,3 +220,10 @@ pub fn statistics() -> Vec<(String, Vec<u64>)> {
     let named = NAMES.into_iter().zip(&COUNTS);
     devices.chain(named.map(|(name, all)| (String::from(name), counts(all)))).collect()
 }
+
+/// Returns the number of all interrupts taken.
+pub fn total() -> u64 {
+    let devices = SLOTS.iter().map(|slot| slot.state.interrupts());
+    let others = COUNTS.iter().flat_map(|all| &all[..smp::online()]);
+    devices.chain(others.map(|count| count.load(Relaxed))).sum()
+}

@@ -9,7 +9,7 @@
 //! WALL      nanoseconds                   -
 //! POWER     action                        -
 //! ENTROPY   four words                    -
-//! RUNNABLE  -                             number of threads
+//! RUNNABLE  -                             numbers of threads and of interrupts
 //! THREADS   -                             -                         the threads are logged
 //! SNAPSHOT  subject                       bytes, then the first 504 of a copy that the server keeps until the next
 //! READ      first byte                    up to 504 bytes of the copy
@@ -173,7 +173,10 @@ impl<P: Fn(Action)> Server<P> {
                     entropy::add(*seed);
                 }
             }
-            RUNNABLE => return [system::runnable_threads() as u64].into(),
+            RUNNABLE => {
+                let (threads, interrupts) = system::runnable_and_interrupts();
+                return [threads as u64, interrupts].into();
+            }
             THREADS => system::log_threads("asked for"),
             SNAPSHOT => {
                 self.copy = match first {
@@ -317,9 +320,15 @@ mod client {
     pub(crate) fn entropy_add(seed: [u64; 4]) {
         tell(ENTROPY, &seed);
     }
-    pub(crate) fn runnable_threads() -> usize {
+    pub(crate) fn runnable_and_interrupts() -> (usize, u64) {
         let answer = ask(&machine().lock(), RUNNABLE, &[], None);
-        answer.words().first().map_or(0, |&number| number as usize)
+        match answer.words() {
+            [threads, interrupts, ..] => (*threads as usize, *interrupts),
+            _ => (0, 0),
+        }
+    }
+    pub(crate) fn runnable_threads() -> usize {
+        runnable_and_interrupts().0
     }
     pub(crate) fn log_threads(why: core::fmt::Arguments<'_>) {
         log::info!("threads: {why}");
@@ -398,7 +407,7 @@ mod tests {
         std::thread::spawn(move || serve(&endpoint, |_| panic!("the power is asked for")));
         let mut message = Message::new(RUNNABLE);
         client.call(&mut message, None).unwrap();
-        assert_eq!(message.words(), [1]);
+        assert_eq!(message.words(), [1, 0]);
         let mut message = Message::new(SNAPSHOT);
         assert!(message.push(OBJECTS));
         client.call(&mut message, None).unwrap();

@@ -89,6 +89,11 @@ pub fn processor_times() -> Vec<ProcessorTime> {
     crate::world::system::processor_times()
 }
 
+/// Returns the number of threads ready or running now, and that of all interrupts taken (`/proc/stat`).
+pub fn runnable_and_interrupts() -> (usize, u64) {
+    crate::world::system::runnable_and_interrupts()
+}
+
 /// Returns the number of threads ready or running now, for the load average.
 pub fn runnable_threads() -> usize {
     crate::world::system::runnable_threads()

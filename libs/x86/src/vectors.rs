@@ -108,6 +108,11 @@ impl DeviceVector {
         (self.seen.swap(pending, Relaxed) == pending).then_some((&self.pending, pending))
     }
 
+    /// Returns the number of its interrupts; 0 if it is not taken.
+    pub fn interrupts(&self) -> u64 {
+        if self.is_taken.load(Relaxed) { self.count.load(Relaxed) } else { 0 }
+    }
+
     /// Returns the name of the vector, which is number `index` of the devices', and its interrupts on each of `processors`, if
     /// it is taken.
     pub fn report(&self, index: usize, processors: usize) -> Option<(String, Vec<u64>)> {
@@ -182,6 +187,7 @@ mod tests {
         (0..3).for_each(|_| vector.count());
         let name = String::from("0x35 device 0x18");
         assert_eq!(vector.report(5, 4), Some((name.clone(), vec![0, 0, 3, 0])));
+        assert_eq!(vector.interrupts(), 3);
         assert_eq!(vector.report(5, 1), Some((name, vec![0])), "that processor is not counted");
     }
 

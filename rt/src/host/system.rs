@@ -46,3 +46,7 @@ pub(crate) fn sample_every(_period_ns: u64, _rings: Vec<RegionHandle>) {}
 pub(crate) fn runnable_threads() -> usize {
     1
 }
+
+pub(crate) fn runnable_and_interrupts() -> (usize, u64) {
+    (runnable_threads(), 0)
+}

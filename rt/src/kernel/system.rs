@@ -6,3 +6,7 @@ pub(crate) use nucleus::{
     params::command_line,
     thread::{log_all as log_threads, processor_times, runnable as runnable_threads, sample_every},
 };
+
+pub(crate) fn runnable_and_interrupts() -> (usize, u64) {
+    (runnable_threads(), nucleus::irq::total())
+}

@@ -1,6 +1,7 @@
 //! System information of the process world: the component's own locks, the command line, and what [`machine`](crate::machine) tells.
 pub(crate) use crate::machine::{
-    interrupts, log, log_threads, objects, processor_times, runnable_threads, sample_every,
+    interrupts, log, log_threads, objects, processor_times, runnable_and_interrupts,
+    runnable_threads, sample_every,
 };
 
 use super::call::ask_with_memory;

@@ -138,15 +138,16 @@ struct Work {
 impl Work {
     fn of_all() -> Work {
         let times = rt::system::processor_times();
+        let (runnable, interrupts) = rt::system::runnable_and_interrupts();
         Work {
             processors: times
                 .iter()
                 .map(|time| (time.user_ns, time.system_ns, time.idle_ns))
                 .collect(),
             switches: times.iter().map(|time| time.switches).sum(),
-            interrupts: rt::system::interrupts().iter().flat_map(|(_, counts)| counts).sum(),
+            interrupts,
             forks: tree::read().forks(),
-            running: rt::system::runnable_threads() as u64,
+            running: runnable as u64,
         }
     }
     /// Each processor has the same part of the level's time, and is idle in the rest.
